@@ -1,0 +1,2 @@
+//! sealrig
+fn main() {}

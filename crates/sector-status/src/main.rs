@@ -1,0 +1,2 @@
+//! sector-status
+fn main() {}

@@ -1,0 +1,1 @@
+//! Rules and end-to-end tests of the tree.
