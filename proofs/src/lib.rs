@@ -5,7 +5,20 @@
 
 #![deny(unsafe_code)]
 
+pub mod codec;
 pub mod control;
+mod error;
+pub mod field;
+pub mod fr32;
+pub mod graph;
+pub mod labels;
+pub mod params;
+pub mod piece;
+pub mod poseidon;
+pub mod sha256;
+
+pub use error::Error;
+pub mod files;
 
 /// A node of a sector, a label or a tree: 32 bytes (proofs.md §0).
 pub type Node = [u8; 32];
