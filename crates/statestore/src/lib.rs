@@ -2,20 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
+pub mod codec;
+mod collection;
+mod error;
+mod memory;
+mod schema;
 mod store;
 
+pub use codec::CodecError;
+pub use collection::{Collection, FixedKey, KeyCodec, Listed};
+pub use error::{ErrorClass, StoreError};
+pub use memory::MemoryStore;
+pub use schema::{Migration, MigrationContext, SCHEMA_KEY, Schema};
 pub use store::{
     Batch, Committed, Condition, Entry, Expect, KEY_BYTES_MAX, NewEntry, Pair, Store, VALUE_BYTES_MAX, Write,
 };
-
-/// Why a store could not do what it was asked.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// A condition of a batch did not hold; nothing was applied.
-    #[error("the key {key:?} does not hold what the batch expected")]
-    Conflict {
-        /// The key, as printable text.
-        key: String,
-    },
-}

@@ -132,5 +132,10 @@ pub trait Store: Send + Sync + 'static {
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
 
     /// At most `limit` journal entries with a sequence number above `after`, ascending; of one stream, or of all.
-    async fn journal(&self, stream: Option<&[u8]>, after: u64, limit: usize) -> Result<Vec<Entry>, StoreError>;
+    async fn journal(
+        &self,
+        stream: Option<&[u8]>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
 }

@@ -1,0 +1,46 @@
+//! The limits every backend enforces before it looks at a batch.
+
+use crate::error::printable;
+use crate::schema::SCHEMA_KEY;
+use crate::{Batch, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, Write};
+
+/// Keys beginning with this byte belong to the backend; user keys sort after them.
+pub(crate) const RESERVED: u8 = 0;
+
+/// Sizes and names of everything in a batch.
+pub(crate) fn check_batch(batch: &Batch) -> Result<(), StoreError> {
+    for condition in &batch.conditions {
+        check_size("key", &condition.key, condition.key.len(), KEY_BYTES_MAX)?;
+    }
+    for write in &batch.writes {
+        let (key, value) = match write {
+            Write::Put { key, value } => (key, value.len()),
+            Write::Delete { key } => (key, 0),
+        };
+        check_key(key)?;
+        check_size("value", key, value, VALUE_BYTES_MAX)?;
+    }
+    for entry in &batch.journal {
+        check_size("journal stream", &entry.stream, entry.stream.len(), KEY_BYTES_MAX)?;
+        check_size("journal payload", &entry.stream, entry.payload.len(), VALUE_BYTES_MAX)?;
+    }
+    Ok(())
+}
+
+fn check_key(key: &[u8]) -> Result<(), StoreError> {
+    let invalid = |reason| Err(StoreError::InvalidKey { key: printable(key), reason });
+    check_size("key", key, key.len(), KEY_BYTES_MAX)?;
+    match key.first() {
+        None => invalid("it is empty"),
+        Some(&RESERVED) => invalid("keys beginning with a zero byte belong to the store"),
+        Some(_) if key == SCHEMA_KEY => invalid("only opening the store changes the schema version"),
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_size(what: &'static str, key: &[u8], bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes > max {
+        return Err(StoreError::TooLarge { what, key: printable(key), bytes, max });
+    }
+    Ok(())
+}
