@@ -1,0 +1,3 @@
+//! x
+use crate::Machine;
+pub(crate) struct Inner<M: Machine>(std::marker::PhantomData<M>);
