@@ -5,20 +5,28 @@
 
 #![deny(unsafe_code)]
 
+pub mod challenges;
 pub mod codec;
 pub mod control;
+mod durable;
+pub mod encode;
 mod error;
 pub mod field;
+pub mod files;
 pub mod fr32;
 pub mod graph;
 pub mod labels;
+pub mod manifest;
 pub mod params;
 pub mod piece;
+pub mod porep;
 pub mod poseidon;
 pub mod sha256;
+pub mod tree;
+pub mod unseal;
+pub mod vanilla;
 
 pub use error::Error;
-pub mod files;
 
 /// A node of a sector, a label or a tree: 32 bytes (proofs.md §0).
 pub type Node = [u8; 32];
