@@ -2,15 +2,19 @@
 
 use crate::error::printable;
 use crate::schema::SCHEMA_KEY;
-use crate::{Batch, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, Write};
+use crate::{BATCH_BYTES_MAX, Batch, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, Write};
 
 /// Keys beginning with this byte belong to the backend; user keys sort after them.
 pub(crate) const RESERVED: u8 = 0;
 
 /// Sizes and names of everything in a batch.
 pub(crate) fn check_batch(batch: &Batch) -> Result<(), StoreError> {
+    let mut total = 0;
     for condition in &batch.conditions {
         check_size("key", &condition.key, condition.key.len(), KEY_BYTES_MAX)?;
+        if condition.key.first() == Some(&RESERVED) {
+            return Err(reserved(&condition.key));
+        }
     }
     for write in &batch.writes {
         let (key, value) = match write {
@@ -19,12 +23,14 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<(), StoreError> {
         };
         check_key(key)?;
         check_size("value", key, value, VALUE_BYTES_MAX)?;
+        total += key.len() + value;
     }
     for entry in &batch.journal {
         check_size("journal stream", &entry.stream, entry.stream.len(), KEY_BYTES_MAX)?;
         check_size("journal payload", &entry.stream, entry.payload.len(), VALUE_BYTES_MAX)?;
+        total += entry.stream.len() + entry.payload.len();
     }
-    Ok(())
+    check_size("batch", b"", total, BATCH_BYTES_MAX)
 }
 
 fn check_key(key: &[u8]) -> Result<(), StoreError> {
@@ -32,9 +38,16 @@ fn check_key(key: &[u8]) -> Result<(), StoreError> {
     check_size("key", key, key.len(), KEY_BYTES_MAX)?;
     match key.first() {
         None => invalid("it is empty"),
-        Some(&RESERVED) => invalid("keys beginning with a zero byte belong to the store"),
+        Some(&RESERVED) => Err(reserved(key)),
         Some(_) if key == SCHEMA_KEY => invalid("only opening the store changes the schema version"),
         Some(_) => Ok(()),
+    }
+}
+
+fn reserved(key: &[u8]) -> StoreError {
+    StoreError::InvalidKey {
+        key: printable(key),
+        reason: "keys beginning with a zero byte belong to the store",
     }
 }
 

@@ -114,6 +114,8 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The largest value or journal payload, in bytes. Larger things are files, referenced by digest (SS-5).
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// The largest batch, in bytes of keys, values, streams and payloads together.
+pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A store. All methods may be called from many tasks at once.
 ///

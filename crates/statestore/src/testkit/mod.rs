@@ -1,0 +1,8 @@
+//! For backends and their users: the conformance suite and a store that fails on command.
+
+#[cfg(test)]
+mod backends;
+pub mod conformance;
+mod fault;
+
+pub use fault::{Fault, FaultStore};
