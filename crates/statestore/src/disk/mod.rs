@@ -344,3 +344,6 @@ impl Store for SledStore {
         segments::read(&self.shared.dir.join(self::core::JOURNAL), &found)
     }
 }
+
+#[cfg(test)]
+mod tests;
