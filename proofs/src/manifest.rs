@@ -1,0 +1,310 @@
+//! `sealrig-manifest.json`: what is known of the files of a sector (PL-4, PL-22).
+//!
+//! The manifest is the memory that lets a later run of a stage take a file instead of computing it again. It proves a
+//! file only by the file's content: recorded for this replica id, exact length, digest computed anew. It is not part of
+//! what other tools compare.
+
+use crate::control::{Reuse, Unit, UnitError, UnitSink};
+use crate::files::{FileError, InFile, read_small, write_atomic};
+use primitives::ReplicaId;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The file's name in the cache folder.
+pub const FILE_NAME: &str = "sealrig-manifest.json";
+/// The form of the file; a newer one is refused.
+pub const SCHEMA: u32 = 1;
+/// A manifest has some tens of short entries; more bytes are not one.
+const LIMIT: u64 = 1 << 20;
+
+/// One finished unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The stage, such as `precommit1`.
+    pub stage: String,
+    /// The unit's name, such as `layer-1`.
+    pub name: String,
+    /// Name of the file; a file outside the cache folder, as the sealed sector, is known by its last name only, so that
+    /// a sector can be moved.
+    pub file: String,
+    /// Bytes in it.
+    pub len: u64,
+    /// BLAKE2b-256 of it, in hexadecimal.
+    pub blake2b_256: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Content {
+    schema: u32,
+    replica_id: ReplicaId,
+    units: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct SchemaOnly {
+    schema: u32,
+}
+
+/// The manifest could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It was written by a later version.
+    #[error("{} has schema {got}; this version knows up to {SCHEMA}", path.display())]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        got: u32,
+    },
+}
+
+/// What was recorded for one replica, or why that cannot be used.
+#[derive(Debug)]
+enum Known {
+    Units(Vec<Entry>),
+    /// Every file is refused for this reason until the first unit is finished, which begins a new record.
+    Refused(String),
+}
+
+/// The manifest of a cache folder, opened for one replica.
+#[derive(Debug)]
+pub struct Manifest {
+    cache: PathBuf,
+    replica_id: ReplicaId,
+    known: Mutex<Known>,
+}
+
+impl Manifest {
+    /// Opens the manifest of `cache` for the replica that is being made or used. A missing file is an empty record. One
+    /// of another replica, or one that cannot be parsed, proves nothing: [`UnitSink::reuse`] says so for each file, and
+    /// the first finished unit replaces it.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has a newer schema and so must not be overwritten.
+    pub fn open(cache: &Path, replica_id: &ReplicaId) -> Result<Self, ManifestError> {
+        let known = match load(cache)? {
+            None => Known::Units(Vec::new()),
+            Some(Ok(content)) if content.replica_id == *replica_id => Known::Units(content.units),
+            Some(Ok(content)) => Known::Refused(format!(
+                "it was made for replica id {}, this is replica id {replica_id}",
+                content.replica_id
+            )),
+            Some(Err(reason)) => Known::Refused(reason),
+        };
+        Ok(Self { cache: cache.to_owned(), replica_id: *replica_id, known: Mutex::new(known) })
+    }
+
+    /// The replica a cache folder says it belongs to and its finished units; `None` without a manifest.
+    ///
+    /// # Errors
+    /// As [`Manifest::open`]; a manifest that cannot be parsed gives the reason in the inner result.
+    pub fn describe(cache: &Path) -> Result<Option<Result<(ReplicaId, Vec<Entry>), String>>, ManifestError> {
+        Ok(load(cache)?.map(|parsed| parsed.map(|content| (content.replica_id, content.units))))
+    }
+
+    /// The replica it was opened for.
+    pub fn replica_id(&self) -> &ReplicaId {
+        &self.replica_id
+    }
+
+    /// The units recorded for this replica.
+    pub fn entries(&self) -> Vec<Entry> {
+        match &*self.lock() {
+            Known::Units(units) => units.clone(),
+            Known::Refused(_) => Vec::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // The record is replaced as a whole, so that a panic elsewhere leaves it good.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name under which a file is recorded.
+    fn name_of(&self, file: &Path) -> Option<String> {
+        let name = file.strip_prefix(&self.cache).ok().or_else(|| file.file_name().map(Path::new))?;
+        name.to_str().map(str::to_owned)
+    }
+
+    fn judge(&self, unit: &Unit, file: &Path) -> Result<Reuse, FileError> {
+        let found = match InFile::open(file) {
+            Ok(found) => found,
+            Err(e) if e.is_not_found() => return Ok(Reuse::Absent),
+            Err(e) => return Err(e),
+        };
+        let entry = match &*self.lock() {
+            Known::Refused(reason) => return Ok(Reuse::Refused(reason.clone())),
+            Known::Units(units) => {
+                units.iter().find(|e| e.stage == unit.stage && e.name == unit.name).cloned()
+            }
+        };
+        let Some(entry) = entry else { return Ok(Reuse::Absent) };
+        if self.name_of(file).as_deref() != Some(&entry.file) {
+            return Ok(Reuse::Refused(format!("the unit was recorded as the file {}", entry.file)));
+        }
+        if found.len() != entry.len {
+            return Ok(Reuse::Refused(format!("{} bytes, expected {}", found.len(), entry.len)));
+        }
+        let digest = hex::encode(found.digest()?);
+        if digest != entry.blake2b_256 {
+            return Ok(Reuse::Refused(format!("BLAKE2b-256 {digest}, expected {}", entry.blake2b_256)));
+        }
+        Ok(Reuse::Proven)
+    }
+}
+
+/// Reads the file: `None` if there is none, the inner error if it cannot be parsed.
+fn load(cache: &Path) -> Result<Option<Result<Content, String>>, ManifestError> {
+    let path = cache.join(FILE_NAME);
+    let bytes = match read_small(&path, LIMIT) {
+        Ok(bytes) => bytes,
+        Err(e) if e.is_not_found() => return Ok(None),
+        Err(e @ FileError::Length { .. }) => return Ok(Some(Err(format!("the manifest is unusable: {e}")))),
+        Err(e) => return Err(e.into()),
+    };
+    if let Ok(SchemaOnly { schema }) = serde_json::from_slice(&bytes)
+        && schema > SCHEMA
+    {
+        return Err(ManifestError::NewerSchema { path, got: schema });
+    }
+    Ok(Some(serde_json::from_slice(&bytes).map_err(|e| format!("the manifest is damaged: {e}"))))
+}
+
+impl UnitSink for Manifest {
+    fn reuse(&self, unit: &Unit, file: &Path) -> Reuse {
+        self.judge(unit, file).unwrap_or_else(|e| Reuse::Refused(e.to_string()))
+    }
+
+    /// Nothing to keep: the record of the old file stays true until the new one takes its name, and is replaced then.
+    fn started(&self, _: &Unit) -> Result<(), UnitError> {
+        Ok(())
+    }
+
+    fn finished(&self, unit: &Unit, file: &Path, len: u64, blake2b_256: &[u8; 32]) -> Result<(), UnitError> {
+        let fail = |reason: String| UnitError { unit: unit.to_string(), reason };
+        let name =
+            self.name_of(file).ok_or_else(|| fail(format!("{} has no name in UTF-8", file.display())))?;
+        let entry = Entry {
+            stage: unit.stage.to_owned(),
+            name: unit.name.clone(),
+            file: name,
+            len,
+            blake2b_256: hex::encode(blake2b_256),
+        };
+        let mut known = self.lock();
+        let mut units = match &*known {
+            Known::Units(units) => units.clone(),
+            Known::Refused(_) => Vec::new(),
+        };
+        match units.iter_mut().find(|e| e.stage == entry.stage && e.name == entry.name) {
+            Some(old) => *old = entry,
+            None => units.push(entry),
+        }
+        let content = Content { schema: SCHEMA, replica_id: self.replica_id, units };
+        let bytes = serde_json::to_vec_pretty(&content).map_err(|e| fail(e.to_string()))?;
+        write_atomic(&self.cache.join(FILE_NAME), &bytes).map_err(|e| fail(e.to_string()))?;
+        *known = Known::Units(content.units);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const ID: ReplicaId = ReplicaId([1; 32]);
+
+    fn unit(name: &str) -> Unit {
+        Unit { stage: "precommit1", name: name.to_owned() }
+    }
+
+    /// Writes `bytes` as a file of the unit `layer-1` and records it.
+    fn record(manifest: &Manifest, file: &Path, bytes: &[u8]) {
+        fs::write(file, bytes).unwrap();
+        let opened = InFile::open(file).unwrap();
+        manifest.finished(&unit("layer-1"), file, opened.len(), &opened.digest().unwrap()).unwrap();
+    }
+
+    fn refusal(reuse: Reuse) -> String {
+        match reuse {
+            Reuse::Refused(reason) => reason,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_recorded_file_is_proven_after_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("layer");
+        let manifest = Manifest::open(dir.path(), &ID).unwrap();
+        assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Absent);
+        record(&manifest, &file, b"labels");
+        assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Proven);
+        assert_eq!(manifest.reuse(&unit("layer-2"), &file), Reuse::Absent, "nothing is known of this unit");
+        let manifest = Manifest::open(dir.path(), &ID).unwrap();
+        assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Proven);
+        assert_eq!(manifest.entries().len(), 1);
+        let (id, entries) = Manifest::describe(dir.path()).unwrap().unwrap().unwrap();
+        assert_eq!((id, entries), (ID, manifest.entries()));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Absent);
+    }
+
+    #[test]
+    fn another_replica_a_cut_and_a_flip_are_refused_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("layer");
+        let manifest = Manifest::open(dir.path(), &ID).unwrap();
+        record(&manifest, &file, b"labels");
+
+        let other = Manifest::open(dir.path(), &ReplicaId([2; 32])).unwrap();
+        assert!(refusal(other.reuse(&unit("layer-1"), &file)).contains(&ID.to_string()));
+
+        fs::write(&file, b"label").unwrap();
+        assert_eq!(refusal(manifest.reuse(&unit("layer-1"), &file)), "5 bytes, expected 6");
+        fs::write(&file, b"labelz").unwrap();
+        assert!(refusal(manifest.reuse(&unit("layer-1"), &file)).starts_with("BLAKE2b-256 "));
+        let foreign = dir.path().join("other");
+        fs::write(&foreign, b"labels").unwrap();
+        assert!(refusal(manifest.reuse(&unit("layer-1"), &foreign)).contains("the file layer"));
+
+        // The first unit of the other replica begins a new record.
+        record(&other, &file, b"other labels");
+        assert_eq!(other.reuse(&unit("layer-1"), &file), Reuse::Proven);
+        let again = Manifest::open(dir.path(), &ID).unwrap();
+        assert!(refusal(again.reuse(&unit("layer-1"), &file)).contains("replica id"));
+    }
+
+    #[test]
+    fn a_damaged_manifest_proves_nothing_and_a_newer_one_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("layer");
+        fs::write(&file, b"labels").unwrap();
+        for damaged in ["", "{", "{\"schema\":1}", "[1]"] {
+            fs::write(dir.path().join(FILE_NAME), damaged).unwrap();
+            let manifest = Manifest::open(dir.path(), &ID).unwrap();
+            assert!(refusal(manifest.reuse(&unit("layer-1"), &file)).contains("damaged"));
+        }
+        fs::write(dir.path().join(FILE_NAME), "{\"schema\":2,\"anything\":[]}").unwrap();
+        let newer = Manifest::open(dir.path(), &ID).unwrap_err();
+        assert!(matches!(newer, ManifestError::NewerSchema { got: 2, .. }), "{newer}");
+    }
+
+    #[test]
+    fn a_sector_that_moves_as_a_whole_stays_proven() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, sealed) = (dir.path().join("cache"), dir.path().join("sealed"));
+        fs::create_dir(&cache).unwrap();
+        record(&Manifest::open(&cache, &ID).unwrap(), &sealed, b"replica");
+        let moved = tempfile::tempdir().unwrap();
+        fs::rename(&cache, moved.path().join("cache")).unwrap();
+        fs::rename(&sealed, moved.path().join("sealed")).unwrap();
+        let manifest = Manifest::open(&moved.path().join("cache"), &ID).unwrap();
+        assert_eq!(manifest.reuse(&unit("layer-1"), &moved.path().join("sealed")), Reuse::Proven);
+    }
+}
