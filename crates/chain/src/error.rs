@@ -83,6 +83,14 @@ pub enum Error {
     /// The tipset is not (or not any more) known.
     #[error("tipset {0} is not known to this chain")]
     UnknownTipset(TipsetKey),
+    /// The epoch lies too far back to be asked about.
+    #[error("epoch {epoch} is not kept any more, the oldest is {oldest}")]
+    TooOld {
+        /// The epoch asked for.
+        epoch: Epoch,
+        /// The oldest that is kept.
+        oldest: Epoch,
+    },
     /// There is no such actor.
     #[error("actor {0} does not exist")]
     ActorNotFound(Address),
@@ -96,7 +104,7 @@ pub enum Error {
     #[error("message {cid} from {from}: {problem}")]
     Nonce {
         /// The message.
-        cid: Cid,
+        cid: Box<Cid>,
         /// Its sender.
         from: Address,
         /// What is wrong.
@@ -106,19 +114,19 @@ pub enum Error {
     #[error("message {cid} was replaced by {by}")]
     Replaced {
         /// The message asked about.
-        cid: Cid,
+        cid: Box<Cid>,
         /// The one that took its nonce.
-        by: Cid,
+        by: Box<Cid>,
     },
     /// The fee is below what the node takes.
     #[error("message {cid}: fee cap {got} attoFIL is below {least}")]
     FeeTooLow {
         /// The message.
-        cid: Cid,
+        cid: Box<Cid>,
         /// Its fee cap.
-        got: String,
+        got: crate::TokenAmount,
         /// The least one.
-        least: String,
+        least: crate::TokenAmount,
     },
     /// The sender cannot pay.
     #[error("{from} has too little: {reason}")]
@@ -132,7 +140,7 @@ pub enum Error {
     #[error("message {cid}: {reason}")]
     Message {
         /// The message.
-        cid: Cid,
+        cid: Box<Cid>,
         /// What is wrong with it.
         reason: String,
     },
@@ -221,6 +229,7 @@ impl Error {
             Error::Rpc { code: -32602, .. } => Class::Permanent,
             Error::Rpc { .. }
             | Error::NullRound(_)
+            | Error::TooOld { .. }
             | Error::ActorNotFound(_)
             | Error::OutOfGas { .. }
             | Error::Nonce { .. }
