@@ -1,8 +1,15 @@
 //! Why a machine is where it is (SM-20).
 
-use crate::stored::{LastFailure, Parked, RunInfo, Trouble};
-use crate::{Class, MachineId, Progress, Sender};
+use crate::cell::{Item, Work};
+use crate::error::ReadError;
+use crate::inner::{Inner, LoadError};
+use crate::map::Role;
+use crate::reader::store_error;
+use crate::stored::{Instance, LastFailure, Parked, RunInfo, Trouble};
+use crate::{Class, Kind, Machine, MachineId, Progress, RunId, Sender, lock};
 use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Everything that answers "why is it there, and what happens next".
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -110,4 +117,131 @@ pub struct OpenEffect {
     pub last_error: Option<String>,
     /// When the handler is called next, in milliseconds since 1970.
     pub next_ms: Option<u64>,
+}
+
+/// Explains a machine; `None` when there is none.
+pub(crate) async fn explain<M: Machine>(
+    inner: &Arc<Inner<M>>,
+    id: &MachineId,
+) -> Result<Option<Explanation>, ReadError> {
+    let cell = inner.cell(id);
+    match inner.ensure_loaded(&cell).await {
+        Ok(()) => {}
+        Err(LoadError::Unknown) => {
+            inner.evict(&cell);
+            return Ok(None);
+        }
+        Err(LoadError::Store(source)) => return Err(store_error(id, source)),
+        Err(LoadError::Quarantined(_)) => {
+            inner.evict(&cell);
+            return inner.reader.get(id).await.map(|_| None);
+        }
+    }
+    let map = &inner.config.map;
+    let state = cell.lock();
+    let Some(row) = &state.row else { return Ok(None) };
+    let instance = Instance::<M>::of(id, &row.stored);
+    let (progress, slow) = state.live.as_ref().map_or((None, false), crate::runs::look);
+    let kinds = |items: &VecDeque<Item<M>>, deferred: bool| {
+        let kind = |item: &Item<M>| match &item.work {
+            Work::Event { event, .. } => Some(WaitingEvent { kind: M::kind(event).name(), deferred }),
+            _ => None,
+        };
+        items.iter().filter_map(kind).collect::<Vec<_>>()
+    };
+    let mut inbox: Vec<_> = state.lanes.iter().flat_map(|lane| kinds(lane, false)).collect();
+    inbox.extend(kinds(&state.deferred, true));
+    let timers: Vec<_> = state
+        .timers
+        .iter()
+        .map(|(name, timer)| WaitingTimer {
+            name: name.clone(),
+            at_ms: timer.at_ms,
+            event: timer.event.as_ref().map(|event| M::kind(event).name()),
+        })
+        .collect();
+    let ending = !state.ending.is_empty();
+    let throttled = state.throttled_until_ms;
+    drop(state);
+    let outbox = inner.outbox.of(id);
+    let blocker = blocker(inner, &instance, ending, throttled, &outbox, &timers);
+    Ok(Some(Explanation {
+        id: id.clone(),
+        state: instance.state.name(),
+        since_ms: instance.entered_at_ms,
+        version: instance.version,
+        alerts: alerts(inner, &instance, slow),
+        legal_events: map.legal_events(instance.state).into_iter().map(|k| (k.name(), map.sender(k))).collect(),
+        attempts: instance.failures.iter().map(|(class, failures)| (*class, failures.count)).collect(),
+        run: instance.run,
+        progress,
+        slow,
+        inbox,
+        timers,
+        outbox,
+        blocker,
+        last_failure: instance.last_failure,
+        next_try_ms: instance.next_try_ms,
+        trouble: instance.trouble,
+    }))
+}
+
+/// The first thing that stands in the way, the most decisive first.
+fn blocker<M: Machine>(
+    inner: &Inner<M>,
+    instance: &Instance<M>,
+    ending: bool,
+    throttled: Option<u64>,
+    outbox: &[OpenEffect],
+    timers: &[WaitingTimer],
+) -> Option<Blocker> {
+    if let Some(parked) = &instance.parked {
+        return Some(Blocker::Parked(parked.clone()));
+    }
+    if let Some(error) = lock(&inner.health).store_error.clone() {
+        return Some(Blocker::Store(error));
+    }
+    if let Some(run) = &instance.run {
+        if run.started_at_ms.is_some() {
+            return None;
+        }
+        if ending {
+            return Some(Blocker::EndingRun);
+        }
+        let run = RunId { machine: instance.id.clone(), version: run.version };
+        let (name, needed, free, ahead) = inner.resources.lacks(&run)?;
+        return Some(Blocker::Resource { name, needed, free, ahead });
+    }
+    if let Some(next_ms) = instance.next_try_ms {
+        return Some(Blocker::Time(next_ms));
+    }
+    if let Some(until_ms) = throttled.filter(|until_ms| *until_ms > inner.now_ms()) {
+        return Some(Blocker::RateLimit(until_ms));
+    }
+    if let Some(effect) = outbox.first() {
+        let error = effect.last_error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        return Some(Blocker::Effect(format!("{} is {}{error}", effect.kind, effect.stage)));
+    }
+    if inner.config.map.role(instance.state) != Role::Active {
+        return None;
+    }
+    timers.iter().map(|timer| timer.at_ms).min().map(Blocker::Time)
+}
+
+fn alerts<M: Machine>(inner: &Inner<M>, instance: &Instance<M>, slow: bool) -> Vec<String> {
+    let mut alerts = Vec::new();
+    for (class, failures) in &instance.failures {
+        let after = inner.config.map.retry_policy(instance.state, *class).alert_after;
+        let since = inner.now_ms().saturating_sub(failures.first_at_ms);
+        if since >= crate::retry::millis(after) {
+            alerts.push(format!("{class} failures for {} min: {} so far", since / 60_000, failures.count));
+        }
+    }
+    if slow {
+        alerts.push("the run is over its soft time limit".to_owned());
+    }
+    if let Some(trouble) = &instance.trouble {
+        alerts.push(format!("planning {} failed: {}", trouble.what, trouble.reason));
+    }
+    alerts
 }

@@ -5,11 +5,14 @@ use crate::env::Env;
 use crate::error::{CreateError, OpenError, ReadError, SendError};
 use crate::explain::Explanation;
 use crate::journal::JournalLine;
-use crate::stored::Instance;
-use crate::{Machine, MachineId, Quarantined};
+use crate::inner::Inner;
+use crate::stored::{Input, Instance};
+use crate::{Kind, Machine, MachineId, PlannerMap, Quarantined, Reader, lock};
 use futures_channel::mpsc;
+use futures_util::future::select;
 use statestore::Store;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The event is on disk and will be planned.
@@ -83,27 +86,42 @@ pub struct Health {
 }
 
 /// All machines of one kind over one store.
+///
+/// Dropping it ends its tasks as a crash would, without a loss; [`stop`](Self::stop) lets runs end first.
 pub struct Group<M: Machine> {
-    inner: Arc<crate::inner::Inner<M>>,
+    inner: Arc<Inner<M>>,
 }
 
-#[allow(clippy::unused_async)]
 impl<M: Machine> Group<M> {
-    /// Opens the machines of a store and restarts what is unfinished.
+    /// Opens the machines of a store. Unfinished runs are journalled as interrupted and started again, timers that are
+    /// due fire, outbox rows on their way are sent again; all that goes on after this returned, paced, see
+    /// [`restarted`](Self::restarted).
     ///
     /// # Errors
-    /// [`OpenError::Map`] for a map with findings, [`OpenError::Config`] when steps or resources do not fit it.
+    /// [`OpenError::Map`] for a map with findings, [`OpenError::Config`] when steps, handlers or resources do not fit
+    /// it, [`OpenError::Store`] when timers and outbox cannot be read.
     pub async fn open(store: Arc<dyn Store>, env: Env, config: GroupConfig<M>) -> Result<Arc<Self>, OpenError> {
         config.check()?;
-        todo!()
+        let inner = Arc::new(Inner::new(store, env, config));
+        let failed = |source| OpenError::Store { machine: M::NAME, source };
+        inner.load_timers().await.map_err(failed)?;
+        inner.load_outbox().await.map_err(failed)?;
+        let spawner = Arc::clone(&inner.env.spawner);
+        spawner.spawn(Box::pin(crate::restart::run(Arc::clone(&inner))));
+        spawner.spawn(Box::pin(crate::timers::run(Arc::clone(&inner))));
+        spawner.spawn(Box::pin(crate::dispatch::run(Arc::clone(&inner))));
+        spawner.spawn(Box::pin(crate::settle::run(Arc::clone(&inner))));
+        Ok(Arc::new(Self { inner }))
     }
+
     /// Creates a machine in the map's initial state.
     ///
     /// # Errors
-    /// When it exists, its id is bad, its record is too large, or the store fails.
+    /// When it exists, its id is bad, its record is too large, the group stops, or the store fails.
     pub async fn create(&self, id: &MachineId, record: M::Record) -> Result<Instance<M>, CreateError> {
-        todo!()
+        crate::create::create(&self.inner, id, record, None).await
     }
+
     /// Creates a machine and puts a first event into its inbox, in one commit.
     ///
     /// # Errors
@@ -114,33 +132,36 @@ impl<M: Machine> Group<M> {
         record: M::Record,
         first: M::Event,
     ) -> Result<Instance<M>, CreateError> {
-        todo!()
+        crate::create::create(&self.inner, id, record, Some(first)).await
     }
-    /// Puts an event into a machine's inbox. When it returns the event is on disk.
+
+    /// Puts an event into a machine's inbox. When it returns the event is on disk; it is planned soon, after what came
+    /// before it (control events before all others).
     ///
     /// # Errors
-    /// When there is no such machine, its inbox is full, or the store fails.
+    /// When there is no such machine, its inbox is full, the event is too large, the group stops, or the store fails.
     pub async fn send(&self, id: &MachineId, event: M::Event) -> Result<Queued, SendError> {
-        todo!()
+        crate::send::send(&self.inner, id, event).await
     }
-    /// Sends an event and waits until it is applied.
+
+    /// Sends an event and waits until it is applied and on disk. Until then it has no row of its own: after a crash
+    /// before the answer it may be lost.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`SendError::Rejected`] with the rule's reason.
-    pub async fn send_and_wait(
-        &self,
-        id: &MachineId,
-        event: M::Event,
-    ) -> Result<Applied<M::State>, SendError> {
-        todo!()
+    /// As [`send`](Self::send); [`SendError::Rejected`] with the rule's reason; [`SendError::Refused`] when planning
+    /// failed.
+    pub async fn send_and_wait(&self, id: &MachineId, event: M::Event) -> Result<Applied<M::State>, SendError> {
+        crate::send::send_and_wait(&self.inner, id, event).await
     }
+
     /// A machine; `None` when there is none.
     ///
     /// # Errors
     /// When the store fails or the row cannot be decoded.
     pub async fn get(&self, id: &MachineId) -> Result<Option<Instance<M>>, ReadError> {
-        todo!()
+        self.inner.reader.get(id).await
     }
+
     /// At most `limit` machines after an id, by id, of all or of some states.
     ///
     /// # Errors
@@ -151,8 +172,9 @@ impl<M: Machine> Group<M> {
         after: Option<&MachineId>,
         limit: usize,
     ) -> Result<Vec<Instance<M>>, ReadError> {
-        todo!()
+        self.inner.reader.list(filter, after, limit).await
     }
+
     /// At most `limit` lines of a machine's history after `after_seq`, oldest first.
     ///
     /// # Errors
@@ -163,36 +185,53 @@ impl<M: Machine> Group<M> {
         after_seq: u64,
         limit: usize,
     ) -> Result<Vec<JournalLine>, ReadError> {
-        todo!()
+        self.inner.reader.journal(id, after_seq, limit).await
     }
-    /// Why a machine is where it is; `None` when there is none.
+
+    /// Why a machine is where it is (SM-20); `None` when there is none.
     ///
     /// # Errors
     /// When the store fails or the row cannot be decoded.
     pub async fn explain(&self, id: &MachineId) -> Result<Option<Explanation>, ReadError> {
-        todo!()
+        crate::explain::explain(&self.inner, id).await
     }
-    /// Machines whose rows cannot be decoded.
+
+    /// Machines whose rows cannot be decoded: set aside, untouched. Reads all rows.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn quarantined(&self) -> Result<Vec<Quarantined>, ReadError> {
-        todo!()
+        self.inner.reader.quarantined().await
     }
-    /// Starts the next attempt at once: skips the delay, or un-parks. Ignored when there is nothing to retry.
+
+    /// A reader over the same store.
+    pub fn reader(&self) -> &Reader<M> {
+        &self.inner.reader
+    }
+
+    /// The planner map.
+    pub fn map(&self) -> &PlannerMap<M> {
+        &self.inner.config.map
+    }
+
+    /// Starts the next attempt at once: skips the delay, or un-parks with a fresh budget. Ignored when a run is in
+    /// progress or there is nothing to retry.
     ///
     /// # Errors
     /// As [`send_and_wait`](Self::send_and_wait).
     pub async fn retry_now(&self, id: &MachineId) -> Result<Applied<M::State>, SendError> {
-        todo!()
+        crate::send::control(&self.inner, id, Input::RetryNow).await
     }
-    /// Cancels the run, or the wait for one, and parks the machine.
+
+    /// Cancels the run, or the wait for one, and parks the machine. Ignored when there is no run.
     ///
     /// # Errors
     /// As [`send_and_wait`](Self::send_and_wait).
     pub async fn abort_run(&self, id: &MachineId, reason: &str) -> Result<Applied<M::State>, SendError> {
-        todo!()
+        let reason = crate::plan::short(reason.to_owned());
+        crate::send::control(&self.inner, id, Input::Abort { reason }).await
     }
+
     /// Sets the state by hand; the reason is journalled.
     ///
     /// # Errors
@@ -203,26 +242,67 @@ impl<M: Machine> Group<M> {
         state: M::State,
         reason: &str,
     ) -> Result<Applied<M::State>, SendError> {
-        todo!()
+        let reason = crate::plan::short(reason.to_owned());
+        crate::send::control(&self.inner, id, Input::Force { state: state.name().to_owned(), reason }).await
     }
-    /// Polls the outbox now: there is news outside.
+
+    /// Polls the outbox now, back-offs skipped: there is news outside.
     pub fn nudge(&self) {
-        todo!()
+        self.inner.outbox.nudge();
     }
+
     /// Changes from now on, in memory. A reader that falls too far behind is cut off: its stream ends.
     pub fn watch(&self) -> mpsc::Receiver<Change<M::State>> {
-        todo!()
+        self.inner.add_watcher()
     }
+
     /// Whether the group can write.
     pub fn health(&self) -> Health {
-        todo!()
+        lock(&self.inner.health).clone()
     }
+
     /// Ready when the restart at open has seen every machine.
     pub async fn restarted(&self) {
-        todo!()
+        self.inner.restarted.cancelled().await;
     }
-    /// Takes nothing any more, cancels the runs, waits for them until the deadline.
+
+    /// Takes nothing any more, cancels the runs, waits for them until the deadline, then ends all tasks. Runs that
+    /// ended are on disk as interrupted; those that were cut are found so at the next open.
     pub async fn stop(&self, deadline: Duration) -> StopReport {
-        todo!()
+        let inner = &self.inner;
+        inner.stopping.store(true, Ordering::Release);
+        let mut runs = 0;
+        for cell in inner.cells() {
+            let cancels: Vec<_> = {
+                let state = cell.lock();
+                state.live.iter().chain(&state.ending).map(|run| run.cancel.clone()).collect()
+            };
+            runs += cancels.len();
+            for cancel in cancels {
+                cancel.cancel();
+            }
+        }
+        let until_ms = inner.now_ms().saturating_add(crate::retry::millis(deadline));
+        while !inner.is_quiet() && inner.now_ms() < until_ms {
+            select(inner.env.clock.sleep_until(until_ms), Box::pin(inner.quiet.wait())).await;
+        }
+        let cut: Vec<MachineId> = inner
+            .cells()
+            .into_iter()
+            .filter(|cell| {
+                let state = cell.lock();
+                state.live.is_some() || !state.ending.is_empty()
+            })
+            .map(|cell| cell.id.clone())
+            .collect();
+        inner.ended.cancel();
+        StopReport { ended: runs.saturating_sub(cut.len()), cut }
+    }
+}
+
+impl<M: Machine> Drop for Group<M> {
+    fn drop(&mut self) {
+        self.inner.stopping.store(true, Ordering::Release);
+        self.inner.ended.cancel();
     }
 }

@@ -168,7 +168,7 @@ impl JournalLine {
                 self.kind = LineKind::Forced;
                 self.remark(format!("to {state}: {reason}"));
             }
-            Input::Stuck { reason } => {
+            Input::Stuck { reason, .. } => {
                 self.kind = LineKind::Stuck;
                 self.remark(reason);
             }

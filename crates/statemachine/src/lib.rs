@@ -4,7 +4,11 @@
 
 mod builder;
 mod cancel;
+mod cell;
+mod commit;
 mod config;
+mod create;
+mod dispatch;
 mod effects;
 mod env;
 mod error;
@@ -18,11 +22,23 @@ mod kinds;
 mod machine;
 mod map;
 mod outbox;
+mod plan;
+mod pump;
 mod reader;
+mod replay;
+mod resources;
+mod restart;
 mod retry;
 mod rule;
+mod runs;
+mod send;
+mod settle;
+mod signal;
 mod step;
 mod stored;
+#[cfg(test)]
+mod tests_support;
+mod timers;
 mod verify;
 
 pub use cancel::{Cancel, Cancelled};
@@ -39,6 +55,7 @@ pub use machine::{Fnv, ID_BYTES_MAX, IntentId, Machine, MachineId, RunId};
 pub use map::{MapBuilder, Origin, PlannerMap, Role, Sender, StateBuilder};
 pub use outbox::{EffectHandler, Intent, Outcome, Prepared};
 pub use reader::{Reader, StoredEffect};
+pub use replay::{Replay, replay};
 pub use retry::RetryPolicy;
 pub use rule::{Rule, defer, ignore, one_of, one_of_failure, park, reject, retry, stay, to};
 pub use statestore::CodecError;

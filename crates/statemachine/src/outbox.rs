@@ -55,6 +55,9 @@ pub enum Outcome<E> {
     PrepareAgain(String),
     /// Done, or failed for good: the event is put into the machine's inbox.
     Settled(E),
+    /// Done, and the machine need not be told: the row is closed and journalled, no event is made. (For effects that no
+    /// state waits for, such as deleting a temporary file.)
+    Done,
 }
 
 /// Carries out the effects of a kind. Its methods are raced against a time limit of the group; a panic in them is a

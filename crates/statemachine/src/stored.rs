@@ -136,7 +136,7 @@ pub(crate) enum Input<R, E> {
     RetryNow,
     Abort { reason: String },
     Force { state: String, reason: String },
-    Stuck { reason: String },
+    Stuck { version: u64, reason: String },
     Refused { what: String, reason: String, run: Option<u64>, from_engine: bool },
 }
 
