@@ -73,11 +73,7 @@ impl<M: Machine> MapBuilder<M> {
 
     /// A state's row.
     #[must_use]
-    pub fn state(
-        mut self,
-        state: M::State,
-        row: impl FnOnce(StateBuilder<M>) -> StateBuilder<M>,
-    ) -> Self {
+    pub fn state(mut self, state: M::State, row: impl FnOnce(StateBuilder<M>) -> StateBuilder<M>) -> Self {
         let built = row(StateBuilder { state, spec: StateSpec::new(), twice: Vec::new() });
         self.0.twice.extend(built.twice.into_iter().map(|what| (Some(state), what)));
         match self.0.states.get_mut(&state) {

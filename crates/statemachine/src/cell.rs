@@ -53,11 +53,23 @@ pub(crate) type Answer<M> = Result<Applied<<M as Machine>::State>, Nack>;
 
 /// What there is to plan.
 pub(crate) enum Work<M: Machine> {
-    Event { event: M::Event, source: Sender },
-    RunEvent { run: u64, event: M::Event },
-    Timer { name: String, at_ms: u64 },
+    Event {
+        event: M::Event,
+        source: Sender,
+    },
+    RunEvent {
+        run: u64,
+        event: M::Event,
+    },
+    Timer {
+        name: String,
+        at_ms: u64,
+    },
     Input(InputOf<M>),
-    Start { run: u64, permit: Permit },
+    Start {
+        run: u64,
+        permit: Permit,
+    },
     /// In the pump's hands.
     Taken,
 }

@@ -108,12 +108,8 @@ impl<M: Machine> Inner<M> {
         done: &Committed,
         fired: Option<&str>,
     ) {
-        let change = Change {
-            id: cell.id.clone(),
-            state: plan.next.state,
-            version: plan.next.version,
-            seq: done.seq,
-        };
+        let change =
+            Change { id: cell.id.clone(), state: plan.next.state, version: plan.next.version, seq: done.seq };
         let wanted = plan.next.run.as_ref().map(|run| run.version);
         let (cancelled, forgotten) = {
             let mut state = cell.lock();
@@ -194,7 +190,12 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Journals something that changes no machine.
-    pub(crate) async fn write_fact(&self, id: &MachineId, version: u64, fact: Fact) -> Result<(), StoreError> {
+    pub(crate) async fn write_fact(
+        &self,
+        id: &MachineId,
+        version: u64,
+        fact: Fact,
+    ) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.append(self.keys.stream(id), self.fact_entry(version, fact)?);
         self.store.commit(batch).await.map(|_| ())

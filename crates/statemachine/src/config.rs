@@ -134,8 +134,7 @@ impl<M: Machine> GroupConfig<M> {
                 return wrong(format!("the intent kind {kind:?} has two handlers"));
             }
         }
-        if M::NAME.is_empty()
-            || !M::NAME.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        if M::NAME.is_empty() || !M::NAME.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         {
             return wrong("its name must be ASCII letters, digits, - and _".to_owned());
         }

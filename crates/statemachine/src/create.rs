@@ -40,7 +40,10 @@ pub(crate) async fn create<M: Machine>(
         let row = InboxRow { at_ms: inner.now_ms(), source: inner.outside_source(&event), event };
         let bytes = codec::encode(SCHEMA, &row).map_err(|error| refused(error.to_string()))?;
         if bytes.len() > EVENT_BYTES_MAX {
-            return Err(refused(format!("the first event has {} bytes, at most {EVENT_BYTES_MAX}", bytes.len())));
+            return Err(refused(format!(
+                "the first event has {} bytes, at most {EVENT_BYTES_MAX}",
+                bytes.len()
+            )));
         }
         // Reserved events have no lane of their own here: the machine has no history yet.
         debug_assert!(matches!(lane, Lane::Control | Lane::Ordinary));

@@ -238,7 +238,9 @@ impl<M: Machine> Inner<M> {
             Either::Left((Err(panic), _)) => {
                 Err(Failure::transient(format_args!("{what} panicked: {}", panic_text(panic.as_ref()))))
             }
-            Either::Right(_) => Err(Failure::transient(format_args!("{what} took longer than {limit_ms} ms"))),
+            Either::Right(_) => {
+                Err(Failure::transient(format_args!("{what} took longer than {limit_ms} ms")))
+            }
         }
     }
 
@@ -252,7 +254,8 @@ impl<M: Machine> Inner<M> {
     ) -> Result<(), Failure> {
         let key = self.keys.outbox_row(id);
         let mut row = open.row.clone();
-        row.preparations += u32::from(matches!(stage, OutboxStage::Prepared { .. }) && open.prepared().is_none());
+        row.preparations +=
+            u32::from(matches!(stage, OutboxStage::Prepared { .. }) && open.prepared().is_none());
         row.stage = stage;
         row.stage_at_ms = self.now_ms();
         let bytes = codec::encode(SCHEMA, &row).map_err(Failure::permanent)?;
@@ -350,7 +353,9 @@ async fn forward<M: Machine>(inner: &Arc<Inner<M>>, id: &IntentId, open: &Open) 
     let bytes = match prepared {
         Ok(bytes) if bytes.len() > EVENT_BYTES_MAX => {
             let (have, limit) = (bytes.len(), EVENT_BYTES_MAX);
-            return Err(Failure::permanent(format_args!("prepared {have} bytes, at most {limit} are stored")));
+            return Err(Failure::permanent(format_args!(
+                "prepared {have} bytes, at most {limit} are stored"
+            )));
         }
         Ok(bytes) => bytes,
         Err(failure) => {

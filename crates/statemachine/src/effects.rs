@@ -1,8 +1,8 @@
 //! What a transition may cause besides changing the record: rows of the same commit (SM-4, SM-16, SM-17).
 
-use statestore::CodecError;
 use crate::{Machine, MachineId};
 use serde::Serialize;
+use statestore::CodecError;
 use statestore::codec;
 use std::fmt;
 

@@ -171,7 +171,11 @@ pub(crate) async fn explain<M: Machine>(
         since_ms: instance.entered_at_ms,
         version: instance.version,
         alerts: alerts(inner, &instance, slow),
-        legal_events: map.legal_events(instance.state).into_iter().map(|k| (k.name(), map.sender(k))).collect(),
+        legal_events: map
+            .legal_events(instance.state)
+            .into_iter()
+            .map(|k| (k.name(), map.sender(k)))
+            .collect(),
         attempts: instance.failures.iter().map(|(class, failures)| (*class, failures.count)).collect(),
         run: instance.run,
         progress,

@@ -4,8 +4,8 @@ use crate::config::GroupConfig;
 use crate::env::Env;
 use crate::error::{CreateError, OpenError, ReadError, SendError};
 use crate::explain::Explanation;
-use crate::journal::JournalLine;
 use crate::inner::Inner;
+use crate::journal::JournalLine;
 use crate::stored::{Input, Instance};
 use crate::{Kind, Machine, MachineId, PlannerMap, Quarantined, Reader, lock};
 use futures_channel::mpsc;
@@ -100,7 +100,11 @@ impl<M: Machine> Group<M> {
     /// # Errors
     /// [`OpenError::Map`] for a map with findings, [`OpenError::Config`] when steps, handlers or resources do not fit
     /// it, [`OpenError::Store`] when timers and outbox cannot be read.
-    pub async fn open(store: Arc<dyn Store>, env: Env, config: GroupConfig<M>) -> Result<Arc<Self>, OpenError> {
+    pub async fn open(
+        store: Arc<dyn Store>,
+        env: Env,
+        config: GroupConfig<M>,
+    ) -> Result<Arc<Self>, OpenError> {
         config.check()?;
         let inner = Arc::new(Inner::new(store, env, config));
         let failed = |source| OpenError::Store { machine: M::NAME, source };
@@ -150,7 +154,11 @@ impl<M: Machine> Group<M> {
     /// # Errors
     /// As [`send`](Self::send); [`SendError::Rejected`] with the rule's reason; [`SendError::Refused`] when planning
     /// failed.
-    pub async fn send_and_wait(&self, id: &MachineId, event: M::Event) -> Result<Applied<M::State>, SendError> {
+    pub async fn send_and_wait(
+        &self,
+        id: &MachineId,
+        event: M::Event,
+    ) -> Result<Applied<M::State>, SendError> {
         crate::send::send_and_wait(&self.inner, id, event).await
     }
 

@@ -194,7 +194,8 @@ impl<M: Machine> Inner<M> {
         let bytes = bytes.ok_or(LoadError::Unknown)?;
         let stored = crate::reader::decode::<M>(&bytes);
         let stored = Arc::new(stored.map_err(|error| LoadError::Quarantined(error.to_string()))?);
-        let inbox = scan_all(self.store.as_ref(), &self.keys.inbox(&cell.id)).await.map_err(LoadError::Store)?;
+        let inbox =
+            scan_all(self.store.as_ref(), &self.keys.inbox(&cell.id)).await.map_err(LoadError::Store)?;
         let timers =
             scan_all(self.store.as_ref(), &self.keys.timers_of(&cell.id)).await.map_err(LoadError::Store)?;
         let mut state = cell.lock();

@@ -77,7 +77,9 @@ impl JournalLine {
     pub(crate) fn of<M: Machine>(seq: u64, payload: &[u8]) -> Self {
         match statestore::codec::decode::<EntryOf<M>>(crate::stored::SCHEMA, payload) {
             Ok(entry) => Self::of_entry::<M>(seq, entry),
-            Err(error) => Self { note: Some(error.to_string()), ..Self::empty(seq, 0, 0, LineKind::Unreadable) },
+            Err(error) => {
+                Self { note: Some(error.to_string()), ..Self::empty(seq, 0, 0, LineKind::Unreadable) }
+            }
         }
     }
 

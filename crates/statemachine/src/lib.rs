@@ -8,6 +8,7 @@ mod cell;
 mod commit;
 mod config;
 mod create;
+mod diagram;
 mod dispatch;
 mod effects;
 mod env;
@@ -57,7 +58,10 @@ pub use outbox::{EffectHandler, Intent, Outcome, Prepared};
 pub use reader::{Reader, StoredEffect};
 pub use replay::{Replay, replay};
 pub use retry::RetryPolicy;
-pub use rule::{Rule, defer, ignore, one_of, one_of_failure, park, reject, retry, stay, to};
+pub use rule::{
+    ApplyFailureFn, ApplyFn, ChooseFailureFn, ChooseFn, Rule, defer, ignore, one_of, one_of_failure, park,
+    reject, retry, stay, to,
+};
 pub use statestore::CodecError;
 pub use step::{Progress, Step, StepContext};
 pub use stored::{Failures, Instance, LastFailure, Parked, RunInfo, Trouble};

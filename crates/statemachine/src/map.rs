@@ -169,10 +169,9 @@ impl<M: Machine> PlannerMap<M> {
 
     /// What happens when the budget is spent.
     pub(crate) fn spent_rule(&self, state: M::State) -> Rule<M> {
-        self.states
-            .get(&state)
-            .and_then(|spec| spec.spent.clone())
-            .unwrap_or_else(|| Rule::new(Action::Park("find the cause of the last failure, then retry now".into())))
+        self.states.get(&state).and_then(|spec| spec.spent.clone()).unwrap_or_else(|| {
+            Rule::new(Action::Park("find the cause of the last failure, then retry now".into()))
+        })
     }
 
     /// Soft and hard time limit of a state's runs, in milliseconds.
@@ -202,7 +201,11 @@ fn engine_rule<M: Machine>(class: Class) -> Option<Rule<M>> {
         | Class::Panic
         | Class::Timeout
         | Class::Cancelled => Some(Rule::new(Action::Retry)),
-        Class::NeedsPerson => Some(Rule::new(Action::Park("see the failure's message, then retry now".into()))),
-        Class::CorruptInput | Class::InvalidOutput | Class::Rejected | Class::Expired | Class::Permanent => None,
+        Class::NeedsPerson => {
+            Some(Rule::new(Action::Park("see the failure's message, then retry now".into())))
+        }
+        Class::CorruptInput | Class::InvalidOutput | Class::Rejected | Class::Expired | Class::Permanent => {
+            None
+        }
     }
 }

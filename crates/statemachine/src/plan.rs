@@ -7,8 +7,8 @@ use crate::group::Verdict;
 use crate::map::{PlannerMap, Role, Sender};
 use crate::rule::{Action, Rule};
 use crate::stored::{
-    Entry, Failures, Guard, Input, InputOf, LastFailure, Outcome, Parked, RETRY_TIMER, Ruling, SCHEMA, Stored,
-    StoredOf, StoredRun, Trouble,
+    Entry, Failures, Guard, Input, InputOf, LastFailure, Outcome, Parked, RETRY_TIMER, Ruling, SCHEMA,
+    Stored, StoredOf, StoredRun, Trouble,
 };
 use crate::{Class, Failure, Kind, Machine, MachineId};
 use statestore::{VALUE_BYTES_MAX, codec};
@@ -92,7 +92,9 @@ fn refusal<M: Machine>(input: &InputOf<M>, reason: &str) -> InputOf<M> {
             (M::kind(event).name(), None, !matches!(source, Sender::Outside | Sender::Subscription))
         }
         Input::RunEnded { run, outcome: Outcome::Event(event) } => (M::kind(event).name(), Some(*run), true),
-        Input::RunEnded { run, outcome: Outcome::Failure(failure) } => (failure.class.name(), Some(*run), true),
+        Input::RunEnded { run, outcome: Outcome::Failure(failure) } => {
+            (failure.class.name(), Some(*run), true)
+        }
         Input::Created { .. } => ("the creation", None, false),
         Input::RunStarted { run } => ("the start of a run", Some(*run), true),
         Input::Interrupted { run, .. } => ("the interruption of a run", Some(*run), true),
@@ -209,7 +211,9 @@ impl<'a, M: Machine> Planner<'a, M> {
                 self.park(None, reason.clone(), "force a state, or send an event".to_owned());
                 Reply::Done(Verdict::Stayed)
             }
-            Input::Refused { what, reason, run, from_engine } => self.refused(what, reason, *run, *from_engine),
+            Input::Refused { what, reason, run, from_engine } => {
+                self.refused(what, reason, *run, *from_engine)
+            }
         };
         self.finish(input, reply).map(|plan| Planned::Commit(Box::new(plan)))
     }
@@ -233,7 +237,10 @@ impl<'a, M: Machine> Planner<'a, M> {
             }
             if !matches!(rule.action, Action::Stay) {
                 let (event, word) = (kind.name(), rule.word());
-                return Ok(Err(Planned::Misuse(format!("the rule of {event} in {} is {word}", state.name()))));
+                return Ok(Err(Planned::Misuse(format!(
+                    "the rule of {event} in {} is {word}",
+                    state.name()
+                ))));
             }
         }
         self.news = matches!(source, Sender::Outside | Sender::Subscription);
@@ -282,7 +289,8 @@ impl<'a, M: Machine> Planner<'a, M> {
             // that the machine is neither stuck nor spinning.
             Some((rule, _)) if matches!(rule.action, Action::Stay) => {
                 self.apply(rule, event)?;
-                let text = format!("the step ended with {}, which does not leave {}", kind.name(), state.name());
+                let text =
+                    format!("the step ended with {}, which does not leave {}", kind.name(), state.name());
                 self.failed(&Failure::transient(text), 0)
             }
             _ => Err(format!("the step ended with {}, which {} does not take", kind.name(), state.name())),
@@ -324,7 +332,8 @@ impl<'a, M: Machine> Planner<'a, M> {
                 self.by_failure(&spent, failure, reason)
             }
             Action::Retry => {
-                let next_try_ms = at_ms.saturating_add(policy.delay_ms(self.id.as_str(), state.name(), count));
+                let next_try_ms =
+                    at_ms.saturating_add(policy.delay_ms(self.id.as_str(), state.name(), count));
                 self.next.next_try_ms = Some(next_try_ms);
                 let name = RETRY_TIMER.to_owned();
                 self.fx.timers.push(TimerChange::Set { name, at_ms: next_try_ms, event: None });
@@ -450,9 +459,13 @@ impl<'a, M: Machine> Planner<'a, M> {
                 return Err(format!("{name:?} is no name of a timer"));
             }
             if let TimerChange::Set { event: Some(event), .. } = timer {
-                let bytes = codec::encode_bare(event).map_err(|error| format!("the timer {name}: {error}"))?;
+                let bytes =
+                    codec::encode_bare(event).map_err(|error| format!("the timer {name}: {error}"))?;
                 if bytes.len() > EVENT_BYTES_MAX {
-                    return Err(format!("the timer {name} has {} bytes, at most {EVENT_BYTES_MAX}", bytes.len()));
+                    return Err(format!(
+                        "the timer {name} has {} bytes, at most {EVENT_BYTES_MAX}",
+                        bytes.len()
+                    ));
                 }
             }
         }
@@ -478,7 +491,8 @@ impl<'a, M: Machine> Planner<'a, M> {
         if self.looping(state) {
             let path: Vec<&str> = self.next.guard.entries.keys().map(String::as_str).collect();
             let last = self.next.last_failure.as_ref();
-            let last = last.map_or_else(String::new, |f| format!("; the last failure: {}: {}", f.class, f.message));
+            let last =
+                last.map_or_else(String::new, |f| format!("; the last failure: {}: {}", f.class, f.message));
             let reason = format!(
                 "{} was entered {} times without a new fact (among {}){last}",
                 state.name(),

@@ -137,16 +137,17 @@ impl<M: Machine> Pump<M> {
         loop {
             let Some(row) = self.cell.lock().row.clone() else { return };
             let at_ms = self.inner.now_ms();
-            let result = match plan(&self.inner.config.map, &self.cell.id, Some(&row.stored), &task.input, at_ms) {
-                Planned::Commit(plan) => self.commit(&row, *plan, &mut item, &mut task).await,
-                Planned::Defer => self.defer(&row, &mut item, &task).await,
-                Planned::Fenced => self.fenced(&row, &mut item, &task).await,
-                Planned::Misuse(reason) => {
-                    tracing::error!(machine = %self.cell.id, reason, "a run misused its context");
-                    item.answer(Err(Nack::Misuse(reason)));
-                    Ok(())
-                }
-            };
+            let result =
+                match plan(&self.inner.config.map, &self.cell.id, Some(&row.stored), &task.input, at_ms) {
+                    Planned::Commit(plan) => self.commit(&row, *plan, &mut item, &mut task).await,
+                    Planned::Defer => self.defer(&row, &mut item, &task).await,
+                    Planned::Fenced => self.fenced(&row, &mut item, &task).await,
+                    Planned::Misuse(reason) => {
+                        tracing::error!(machine = %self.cell.id, reason, "a run misused its context");
+                        item.answer(Err(Nack::Misuse(reason)));
+                        Ok(())
+                    }
+                };
             match result {
                 Ok(()) => {
                     self.pause_ms = 0;
@@ -241,11 +242,12 @@ impl<M: Machine> Pump<M> {
                     state.next_inbox += 1;
                     number
                 };
-                let stored =
-                    InboxRow { at_ms: self.inner.now_ms(), source: *source, event: event.clone() };
+                let stored = InboxRow { at_ms: self.inner.now_ms(), source: *source, event: event.clone() };
                 let bytes = codec::encode(SCHEMA, &stored);
                 let bytes = bytes.map_err(|error| StoreError::codec("a deferred event", error))?;
-                self.inner.write_deferred(&self.cell, item.lane, number, bytes, task.timer.as_deref()).await?;
+                self.inner
+                    .write_deferred(&self.cell, item.lane, number, bytes, task.timer.as_deref())
+                    .await?;
                 number
             }
         };
@@ -304,7 +306,10 @@ impl<M: Machine> Pump<M> {
             return true;
         }
         self.inner.note_commit(Err(error));
-        let impossible = matches!(error, StoreError::TooLarge { .. } | StoreError::InvalidKey { .. } | StoreError::Codec { .. });
+        let impossible = matches!(
+            error,
+            StoreError::TooLarge { .. } | StoreError::InvalidKey { .. } | StoreError::Codec { .. }
+        );
         let from_outside = item.row.is_none()
             && matches!(
                 &task.input,
@@ -355,7 +360,9 @@ enum Next<M: Machine> {
 /// What an input is called in errors.
 fn input_name<M: Machine>(input: &InputOf<M>) -> &'static str {
     match input {
-        Input::Event { event, .. } | Input::RunEnded { outcome: Outcome::Event(event), .. } => M::kind(event).name(),
+        Input::Event { event, .. } | Input::RunEnded { outcome: Outcome::Event(event), .. } => {
+            M::kind(event).name()
+        }
         Input::RunEnded { outcome: Outcome::Failure(failure), .. } => failure.class.name(),
         Input::Created { .. } => "creation",
         Input::RunStarted { .. } => "start of a run",

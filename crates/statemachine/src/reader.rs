@@ -155,7 +155,8 @@ impl<M: Machine> Reader<M> {
         let mut effects = Vec::with_capacity(rows.len());
         for (key, bytes) in rows {
             let Some(intent) = self.keys.id_of_outbox(&key) else { continue };
-            let row: OutboxRow = codec::decode(SCHEMA, &bytes).map_err(|source| codec_error(&intent, source))?;
+            let row: OutboxRow =
+                codec::decode(SCHEMA, &bytes).map_err(|source| codec_error(&intent, source))?;
             effects.push(stored_effect(intent, row));
         }
         Ok(effects)

@@ -52,9 +52,11 @@ pub(crate) async fn run<M: Machine>(inner: Arc<Inner<M>>) {
                 Need::Kick => inner.kick(&inner.cell(&id)),
                 Need::Run => inner.push(&id, Item::new(Lane::Run, Work::Input(Input::RetryDue))),
                 Need::Park => {
-                    let reason =
-                        format!("nothing would move {} out of {}", id, stored.state.name());
-                    inner.push(&id, Item::new(Lane::Run, Work::Input(Input::Stuck { version: stored.version, reason })));
+                    let reason = format!("nothing would move {} out of {}", id, stored.state.name());
+                    inner.push(
+                        &id,
+                        Item::new(Lane::Run, Work::Input(Input::Stuck { version: stored.version, reason })),
+                    );
                 }
             }
             kicked += 1;

@@ -97,9 +97,10 @@ async fn run<M: Machine>(
         let work = AssertUnwindSafe(async { step.run(cx).await }).catch_unwind();
         let mut work = Box::pin(work.map(|ended| match ended {
             Ok(outcome) => outcome,
-            Err(panic) => {
-                Err(Failure::new(Class::Panic, format_args!("the step panicked: {}", panic_text(panic.as_ref()))))
-            }
+            Err(panic) => Err(Failure::new(
+                Class::Panic,
+                format_args!("the step panicked: {}", panic_text(panic.as_ref())),
+            )),
         }));
         guard(&inner, &cell, version, &cancel, limits, &slow, &mut work).await
         // The future is dropped here, whether it ended or not.
@@ -160,7 +161,9 @@ async fn guard<M: Machine>(
                     slow.store(true, Ordering::Release);
                     tracing::warn!(machine = %cell.id, run = version, limit_ms, "a run is over its soft limit");
                     // A remark in the journal; the run does not depend on it.
-                    if let Err(error) = inner.write_fact(&cell.id, version, Fact::Slow { run: version, limit_ms }).await {
+                    if let Err(error) =
+                        inner.write_fact(&cell.id, version, Fact::Slow { run: version, limit_ms }).await
+                    {
                         inner.note_commit(Err(&error));
                     }
                 }
@@ -185,9 +188,10 @@ async fn guard<M: Machine>(
     }
     Some(match (ended, timed_out) {
         (Some(Ok(event)), _) => Ok(event),
-        (_, Some(limit_ms)) => {
-            Err(Failure::new(Class::Timeout, format_args!("the run was over its hard limit of {limit_ms} ms")))
-        }
+        (_, Some(limit_ms)) => Err(Failure::new(
+            Class::Timeout,
+            format_args!("the run was over its hard limit of {limit_ms} ms"),
+        )),
         (Some(Err(failure)), None) => Err(failure),
         (None, None) => Err(Failure::cancelled("the cancelled run did not end within its grace")),
     })

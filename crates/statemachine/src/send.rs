@@ -55,8 +55,11 @@ async fn admit<M: Machine>(
 fn encode<M: Machine>(inner: &Inner<M>, id: &MachineId, event: &M::Event) -> Result<Vec<u8>, SendError> {
     let kind = Inner::<M>::kind_name(event);
     let row = InboxRow { at_ms: inner.now_ms(), source: inner.outside_source(event), event: event.clone() };
-    let bytes = codec::encode(SCHEMA, &row)
-        .map_err(|source| SendError::Encode { id: id.clone(), event: kind, source })?;
+    let bytes = codec::encode(SCHEMA, &row).map_err(|source| SendError::Encode {
+        id: id.clone(),
+        event: kind,
+        source,
+    })?;
     if bytes.len() > EVENT_BYTES_MAX {
         let (bytes, limit) = (bytes.len(), EVENT_BYTES_MAX);
         return Err(SendError::TooLarge { id: id.clone(), event: kind, bytes, limit });

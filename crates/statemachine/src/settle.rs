@@ -92,7 +92,9 @@ impl<M: Machine> Inner<M> {
         let bytes = codec::encode(SCHEMA, &row).map_err(Failure::permanent)?;
         if bytes.len() > EVENT_BYTES_MAX {
             let have = bytes.len();
-            return Err(Failure::permanent(format_args!("the event has {have} bytes, at most {EVENT_BYTES_MAX}")));
+            return Err(Failure::permanent(format_args!(
+                "the event has {have} bytes, at most {EVENT_BYTES_MAX}"
+            )));
         }
         let lane = Lane::Engine;
         let Some(number) = self.reserve(&cell, lane) else {
@@ -104,7 +106,10 @@ impl<M: Machine> Inner<M> {
         batch.put(self.keys.inbox_row(&cell.id, lane as u8, number), bytes);
         let kind = Self::kind_name(&event);
         let fact = outbox_fact(id, &open.row.kind, format!("{change} with {kind}"));
-        batch.append(self.keys.stream(&id.machine), self.fact_entry(id.version, fact).map_err(Failure::permanent)?);
+        batch.append(
+            self.keys.stream(&id.machine),
+            self.fact_entry(id.version, fact).map_err(Failure::permanent)?,
+        );
         match self.store.commit(batch).await {
             Ok(_) => {
                 self.note_commit(Ok(()));
@@ -127,7 +132,10 @@ impl<M: Machine> Inner<M> {
         let mut batch = Batch::new();
         batch.expect(key.clone(), Expect::Is(open.bytes.clone())).delete(key.clone());
         let fact = outbox_fact(id, &open.row.kind, "done".to_owned());
-        batch.append(self.keys.stream(&id.machine), self.fact_entry(id.version, fact).map_err(Failure::permanent)?);
+        batch.append(
+            self.keys.stream(&id.machine),
+            self.fact_entry(id.version, fact).map_err(Failure::permanent)?,
+        );
         match self.store.commit(batch).await {
             Ok(_) => {
                 self.note_commit(Ok(()));
@@ -139,7 +147,12 @@ impl<M: Machine> Inner<M> {
     }
 
     /// After a failed commit: the row may be gone all the same.
-    async fn settle_failed(self: &Arc<Self>, id: &IntentId, key: &[u8], error: &StoreError) -> Result<(), Failure> {
+    async fn settle_failed(
+        self: &Arc<Self>,
+        id: &IntentId,
+        key: &[u8],
+        error: &StoreError,
+    ) -> Result<(), Failure> {
         if error.is_conflict() {
             self.outbox.withdraw(std::slice::from_ref(id));
             return Ok(());
