@@ -234,3 +234,109 @@ impl<K: KeyCodec, V: Serialize + DeserializeOwned> Collection<K, V> {
         codec::decode(self.schema, bytes).map_err(|e| StoreError::codec(printable(stored_key), e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CodecError, MemoryStore};
+    use proptest::prelude::*;
+    use serde::Deserialize;
+
+    fn bytes<K: KeyCodec>(key: &K) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        key.write_key(&mut bytes);
+        bytes
+    }
+
+    fn sorts_and_returns<K: KeyCodec + Ord + std::fmt::Debug>(a: &K, b: &K) {
+        assert_eq!(bytes(a).cmp(&bytes(b)), a.cmp(b), "{a:?} {b:?}");
+        assert_eq!(K::read_key(&bytes(a)).as_ref(), Some(a));
+    }
+
+    proptest! {
+        #[test]
+        fn keys_sort_like_their_bytes(
+            a: (u64, u32, u16, u8), b: (u64, u32, u16, u8), s in ".{0,6}", t in ".{0,6}", x: [u8; 5], y: [u8; 5],
+        ) {
+            sorts_and_returns(&a.0, &b.0);
+            sorts_and_returns(&a.1, &b.1);
+            sorts_and_returns(&a.2, &b.2);
+            sorts_and_returns(&a.3, &b.3);
+            sorts_and_returns(&x, &y);
+            sorts_and_returns(&x.to_vec(), &y.to_vec());
+            sorts_and_returns(&s, &t);
+            sorts_and_returns(&((a.0, x), s.clone()), &((b.0, y), t.clone()));
+            sorts_and_returns(&(a.3, s), &(b.3, t));
+        }
+
+        #[test]
+        fn foreign_keys_are_no_keys(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+            prop_assert_eq!(u64::read_key(&bytes).is_some(), bytes.len() == 8);
+            prop_assert_eq!(<(u32, u16)>::read_key(&bytes).is_some(), bytes.len() == 6);
+            prop_assert_eq!(<(u32, Vec<u8>)>::read_key(&bytes).is_some(), bytes.len() >= 4);
+            prop_assert_eq!(String::read_key(&bytes).is_some(), std::str::from_utf8(&bytes).is_ok());
+        }
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Sheep {
+        name: String,
+        legs: u8,
+    }
+
+    fn sheep(name: &str) -> Sheep {
+        Sheep { name: name.to_owned(), legs: 4 }
+    }
+
+    #[tokio::test]
+    async fn a_collection_holds_its_own_and_nothing_else() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let flock: Collection<u64, Sheep> = Collection::new(store.clone(), "sheep", 1);
+        let other: Collection<u64, u32> = Collection::new(store.clone(), "sheep2", 1);
+        let mut batch = Batch::new();
+        for n in [256, 1, 255] {
+            flock.insert_into(&mut batch, &n, &sheep(&n.to_string())).unwrap();
+            other.put_into(&mut batch, &n, &7).unwrap();
+        }
+        store.commit(batch.clone()).await.unwrap();
+        assert!(store.commit(batch).await.unwrap_err().is_conflict(), "inserting needs a free key");
+        let numbers = |listed: Vec<(u64, Sheep)>| listed.into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+        assert_eq!(numbers(flock.list(None, 9).await.unwrap()), [1, 255, 256]);
+        assert_eq!(numbers(flock.list(Some(&1), 1).await.unwrap()), [255]);
+        assert_eq!(flock.get(&255).await.unwrap(), Some(sheep("255")));
+        assert_eq!(flock.get(&2).await.unwrap(), None);
+
+        let (mut dolly, old) = flock.get_with_bytes(&1).await.unwrap().unwrap();
+        dolly.legs = 5;
+        let mut batch = Batch::new();
+        flock.replace_into(&mut batch, &1, old, &dolly).unwrap();
+        flock.delete_into(&mut batch, &256);
+        store.commit(batch.clone()).await.unwrap();
+        assert!(store.commit(batch).await.unwrap_err().is_conflict(), "what was read has changed");
+        assert_eq!(flock.list(None, 9).await.unwrap(), [(1, dolly), (255, sheep("255"))]);
+        assert_eq!(flock.parse_key(&flock.key(&9)), Some(9));
+        assert_eq!(flock.parse_key(&other.key(&9)), None);
+    }
+
+    #[tokio::test]
+    async fn a_bad_value_is_named_and_the_others_are_read() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let flock: Collection<String, Sheep> = Collection::new(store.clone(), "sheep", 3);
+        let newer: Collection<String, Sheep> = Collection::new(store.clone(), "sheep", 4);
+        let mut batch = Batch::new();
+        flock.put_into(&mut batch, &"a".to_owned(), &sheep("a")).unwrap();
+        newer.put_into(&mut batch, &"b".to_owned(), &sheep("b")).unwrap();
+        batch.put("sheep/c", "wool");
+        store.commit(batch).await.unwrap();
+        let listed = flock.list_each(None, 9).await.unwrap();
+        assert_eq!(listed[0], ("a".to_owned(), Ok(sheep("a"))));
+        let newer = CodecError::Newer { found: 4, supported: 3 };
+        assert_eq!(listed[1].1, Err(StoreError::codec("sheep/b", newer.clone())));
+        assert!(matches!(&listed[2].1, Err(StoreError::Codec { what, .. }) if what == "sheep/c"));
+        assert_eq!(flock.list(None, 9).await, Err(StoreError::codec("sheep/b", newer)));
+        assert_eq!(flock.list(None, 1).await.unwrap().len(), 1);
+
+        let by_number: Collection<u64, Sheep> = Collection::new(store, "sheep", 3);
+        assert!(matches!(by_number.list_each(None, 9).await, Err(StoreError::Damaged { .. })));
+    }
+}

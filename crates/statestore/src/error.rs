@@ -201,7 +201,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 fn owner_text(pid: Option<u32>, contact: Option<&str>) -> String {
     let mut text = match pid {
         Some(pid) => format!("process {pid}"),
-        None => "another process (it may be reading it offline)".to_owned(),
+        None => "another process (which may be looking at it offline)".to_owned(),
     };
     if let Some(contact) = contact.filter(|c| !c.is_empty()) {
         text.push_str(", reachable at ");

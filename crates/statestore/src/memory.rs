@@ -156,3 +156,53 @@ impl Store for MemoryStore {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Migration, SCHEMA_KEY};
+    use futures_util::FutureExt;
+
+    fn put(store: &MemoryStore, key: &str) {
+        let mut batch = Batch::new();
+        batch.put(key, "v");
+        store.commit(batch).now_or_never().expect("ready at once").unwrap();
+    }
+
+    #[test]
+    fn clones_share_and_forks_do_not() {
+        let store = MemoryStore::new();
+        put(&store, "a");
+        let (same, fork) = (store.clone(), store.fork());
+        put(&same, "b");
+        put(&fork, "c");
+        let keys = |store: &MemoryStore| store.dump().into_iter().map(|(k, _)| k[0]).collect::<Vec<_>>();
+        assert_eq!(keys(&store), b"ab");
+        assert_eq!(keys(&fork), b"ac");
+    }
+
+    #[test]
+    fn a_schema_is_recorded_and_migrated() {
+        const STEPS: &[Migration] = &[Migration {
+            to: 2,
+            what: "rename a to b",
+            run: |context| {
+                if let Some(value) = context.get(b"a")? {
+                    context.delete("a");
+                    context.put("b", value);
+                }
+                assert_eq!(context.get(b"a")?, None);
+                assert_eq!(context.scan(b"")?.len(), 2);
+                Ok(())
+            },
+        }];
+        let store = MemoryStore::new().with_schema(&Schema { version: 1, migrations: &[] }).unwrap();
+        put(&store, "a");
+        let two = Schema { version: 2, migrations: STEPS };
+        let store = store.with_schema(&two).unwrap().with_schema(&two).unwrap();
+        let expected = [(b"b".to_vec(), b"v".to_vec()), (SCHEMA_KEY.to_vec(), vec![0, 2])];
+        assert_eq!(store.dump(), expected);
+        let refused = store.with_schema(&Schema::default()).unwrap_err();
+        assert_eq!(refused, StoreError::NewerSchema { what: "schema", found: 2, supported: 1 });
+    }
+}

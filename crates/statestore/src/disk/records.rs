@@ -73,7 +73,7 @@ impl Records {
         // sled panics on some damaged files.
         let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
         let db = match opened {
-            Ok(opened) => opened.map_err(|e| sled_error("open the records in", dir, e))?,
+            Ok(opened) => opened.map_err(|e| open_error(dir, e))?,
             Err(_) => return Err(damaged(dir, "the database gave up while opening it")),
         };
         let file_path = dir.join("db");
@@ -198,9 +198,19 @@ fn damaged(dir: &Path, what: &str) -> StoreError {
     StoreError::Damaged { what: format!("{what} ({})", dir.display()), way_out: super::WAY_OUT.to_owned() }
 }
 
+fn open_error(dir: &Path, error: sled::Error) -> StoreError {
+    match &error {
+        // sled has a lock of its own, which a program that does not know ours may hold, or a handle of this process
+        // that is still closing. There is no telling but by the text.
+        sled::Error::Io(e) if e.to_string().contains("could not acquire lock") => {
+            StoreError::Locked { path: dir.to_owned(), pid: None, contact: None }
+        }
+        _ => sled_error("open the records in", dir, error),
+    }
+}
+
 fn sled_error(action: &str, dir: &Path, error: sled::Error) -> StoreError {
     match error {
-        // The last handle of this process may still be closing; another process cannot be here, it lacks our lock.
         sled::Error::Io(e) => StoreError::io(action, dir, &e),
         sled::Error::Unsupported(reason) => {
             damaged(dir, &format!("the database is of another kind or version: {reason}"))

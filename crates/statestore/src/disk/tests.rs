@@ -174,6 +174,17 @@ async fn the_second_owner_is_told_whom_to_ask() {
     folder.open();
 }
 
+#[test]
+fn a_program_that_only_knows_the_database_is_kept_out_and_told_of() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let foreign = sled::open(folder.dir().join(RECORDS)).unwrap();
+    assert!(matches!(folder.error(), StoreError::Locked { pid: None, .. }));
+    drop(foreign);
+    let _store = folder.open();
+    assert!(sled::open(folder.dir().join(RECORDS)).is_err());
+}
+
 #[tokio::test]
 async fn inspection_changes_nothing() {
     let folder = Folder::new();
@@ -550,4 +561,33 @@ async fn a_failing_migration_leaves_the_old_version() {
     assert!(matches!(SledStore::open(folder.dir(), options), Err(StoreError::Damaged { .. })));
     let store = SledStore::open(folder.dir(), schema(1)).unwrap();
     assert_eq!(store.get(b"v/a").await.unwrap(), None);
+}
+
+/// A store of format 1 and schema 1 as the first release wrote it. To make one anew for a new version:
+/// `STATESTORE_WRITE_FIXTURE=DIR cargo test -p statestore --lib fixture`.
+#[tokio::test]
+async fn the_fixture_of_version_1_opens() {
+    if let Ok(dir) = std::env::var("STATESTORE_WRITE_FIXTURE") {
+        let store = SledStore::open(dir, schema(1)).unwrap();
+        for n in 1..=3 {
+            store.commit(step(n)).await.unwrap();
+        }
+        let mut batch = Batch::new();
+        batch.put("v/a", 1u64.to_be_bytes()).put("v/b", 2u64.to_be_bytes()).append("other", "fixture");
+        store.commit(batch).await.unwrap();
+        return;
+    }
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
+    let folder = Folder::new();
+    files::copy_tree(&fixture, &folder.dir()).unwrap();
+    let store = SledStore::open(folder.dir(), schema(1)).unwrap();
+    assert_eq!((store.report().created, store.report().lost_bytes), (false, 0));
+    assert_steps(&store, 3).await;
+    let other = store.journal(Some(b"other"), 0, 9).await.unwrap();
+    assert_eq!(other, [Entry { seq: 4, stream: b"other".to_vec(), payload: b"fixture".to_vec() }]);
+    assert_eq!(store.get(b"v/a").await.unwrap(), Some(1u64.to_be_bytes().to_vec()));
+    drop(store);
+    let store = SledStore::open(folder.dir(), schema(3)).unwrap();
+    assert_eq!(store.report().migrated_from, Some(1));
+    assert_eq!(store.get(b"w/a").await.unwrap(), Some(1001u64.to_be_bytes().to_vec()));
 }

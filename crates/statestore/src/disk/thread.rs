@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const GROUP_BATCHES: usize = 1024;
 /// A group is not extended beyond this.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
+/// How long a group waits at most for those who were answered together just before and are about to come back.
+const GATHER_MAX: Duration = Duration::from_micros(500);
 /// How often an idle thread looks for files that sled made by itself.
 const IDLE: Duration = Duration::from_millis(500);
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -34,11 +36,13 @@ pub(crate) struct StoreThread {
     trouble: Option<(StoreError, Option<Instant>)>,
     /// Failures since the last commit that went well.
     tries: u32,
+    /// How many batches the last group had, and how long it took.
+    last_group: (usize, Duration),
 }
 
 impl StoreThread {
     pub(crate) fn new(core: Core, queue: Receiver<Job>, lock: Arc<Lock>) -> Self {
-        Self { core, queue, lock, trouble: None, tries: 0 }
+        Self { core, queue, lock, trouble: None, tries: 0, last_group: (0, Duration::ZERO) }
     }
 
     /// Runs until all senders are gone, then closes the store.
@@ -63,12 +67,20 @@ impl StoreThread {
         drop(lock);
     }
 
-    /// Everything that is already waiting, within limits.
+    /// Everything that is already waiting, within limits. Callers that were answered together tend to come back
+    /// together; without a moment's patience the first of them would get a sync of its own, and the others the next.
     fn collect(&self, first: Job) -> Vec<Job> {
+        let (expected, took) = self.last_group;
+        let patience = Instant::now() + (took / 8).min(GATHER_MAX);
         let mut bytes = size(&first.batch);
         let mut group = vec![first];
         while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
-            let Ok(job) = self.queue.try_recv() else { break };
+            let next = match self.queue.try_recv() {
+                Ok(job) => Some(job),
+                Err(_) if group.len() >= expected => None,
+                Err(_) => self.queue.recv_timeout(patience.saturating_duration_since(Instant::now())).ok(),
+            };
+            let Some(job) = next else { break };
             bytes += size(&job.batch);
             group.push(job);
         }
@@ -78,11 +90,13 @@ impl StoreThread {
     fn serve(&mut self, group: Vec<Job>) {
         let (batches, waiters): (Vec<_>, Vec<_>) =
             group.into_iter().map(|job| (job.batch, job.answer)).unzip();
+        let (count, started) = (waiters.len(), Instant::now());
         let answers = match &self.trouble {
             Some((error, _)) => Err(error.clone()),
             None => match self.guarded(|core| core.commit(batches)) {
                 Ok(answers) => {
                     self.tries = 0;
+                    self.last_group = (count, started.elapsed());
                     Ok(answers)
                 }
                 Err(failure) => {
@@ -162,7 +176,9 @@ impl Failure {
     /// Reopening may have to wait, for room most of all; what it finds damaged stays so.
     fn from_reopening(error: StoreError) -> Self {
         match error {
-            StoreError::Full { .. } | StoreError::Io { .. } => Self::Records(error),
+            StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Locked { .. } => {
+                Self::Records(error)
+            }
             error @ StoreError::Fatal { .. } => Self::Fatal(error),
             error => Self::Fatal(StoreError::Fatal {
                 action: "reopen the store after a write error".to_owned(),
