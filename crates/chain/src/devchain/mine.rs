@@ -155,13 +155,22 @@ impl Inner {
         }
         self.head.send_replace(tip.tipset());
         if log.is_full() {
-            let checkpoint = self.state().to_checkpoint();
             // The chain is whole without it; it is tried again after the next block.
-            if let Err(error) = log.rotate(tip.height, &checkpoint) {
+            if let Err(error) = self.shorten(log, &tip) {
                 tracing::warn!(%error, "the log of blocks could not be shortened");
             }
         }
         Ok(made)
+    }
+
+    /// Begins a new generation of the files, and removes proofs of sectors that are active for longer than finality.
+    fn shorten(&self, log: &mut Log, tip: &Tip) -> Result<()> {
+        let checkpoint = self.state().to_checkpoint();
+        log.rotate(tip.height, &checkpoint)?;
+        let final_height = tip.height - self.config.policy.seal_randomness_lookback;
+        let spent = self.state.write().unwrap_or_else(PoisonError::into_inner).take_spent(final_height);
+        // The checkpoint still lists them, so after a crash here they are removed by the next one.
+        spent.iter().try_for_each(|reference| self.proofs.remove(&reference.0))
     }
 
     /// The next block, and empty ones after it as long as nothing can happen in them.

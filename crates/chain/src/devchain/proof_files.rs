@@ -67,6 +67,15 @@ impl ProofFiles {
             .map_err(|e| Error::storage("reading", &path, &e))?;
         Ok((blake2b_256(&bytes) == *reference).then_some(bytes))
     }
+
+    /// Removes a proof that nobody needs any more. It need not be there.
+    pub(super) fn remove(&self, reference: &[u8; 32]) -> Result<()> {
+        let path = self.path(reference);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::storage("removing", &path, &e)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Writes `bytes` to `tmp`, syncs, renames to `path` and syncs the folder.

@@ -33,8 +33,15 @@ pub(super) enum Change {
     Activate {
         /// The sector.
         record: SectorOnChain,
+        /// The reference of its proof, if that is a file.
+        proof: Option<ProofReference>,
     },
 }
+
+/// The reference of a proof file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ProofReference(#[serde(with = "serde_bytes")] pub(super) [u8; 32]);
 
 /// The life of a sector number on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +77,8 @@ pub(super) struct State {
     clean_up: BTreeSet<(Epoch, SectorNumber)>,
     nonces: BTreeMap<Address, u64>,
     landed: HashMap<Cid, Landed>,
+    /// Proof files whose sector was activated at a height: a block after finality nobody needs them.
+    spent: VecDeque<(Epoch, ProofReference)>,
 }
 
 /// The stored form of a [`State`].
@@ -81,6 +90,7 @@ pub(super) struct Checkpoint {
     lives: Vec<Life>,
     nonces: Vec<(Address, u64)>,
     landed: Vec<(Cid, Landed)>,
+    spent: Vec<(Epoch, ProofReference)>,
 }
 
 impl State {
@@ -93,6 +103,7 @@ impl State {
             lives: vec![],
             nonces: vec![],
             landed: vec![],
+            spent: vec![],
         };
         Self::from_checkpoint(checkpoint).expect("genesis is a whole checkpoint")
     }
@@ -117,6 +128,7 @@ impl State {
             lives,
             nonces: stored.nonces.into_iter().collect(),
             landed: stored.landed.into_iter().collect(),
+            spent: stored.spent.into(),
         })
     }
 
@@ -131,7 +143,14 @@ impl State {
             lives: self.lives.values().cloned().collect(),
             nonces: self.nonces.iter().map(|(a, n)| (a.clone(), *n)).collect(),
             landed,
+            spent: self.spent.iter().copied().collect(),
         }
+    }
+
+    /// Takes the proof files that were spent up to a height off the list.
+    pub(super) fn take_spent(&mut self, until: Epoch) -> Vec<ProofReference> {
+        let count = self.spent.partition_point(|(height, _)| *height <= until);
+        self.spent.drain(..count).map(|(_, reference)| reference).collect()
     }
 
     /// The head.
@@ -179,7 +198,10 @@ impl State {
                 self.lives.insert(number, life);
             }
             Change::Expire { number } => self.end(number, height, None),
-            Change::Activate { record } => self.end(record.number, height, Some(record)),
+            Change::Activate { record, proof } => {
+                self.spent.extend(proof.map(|reference| (height, reference)));
+                self.end(record.number, height, Some(record));
+            }
         }
     }
 

@@ -86,7 +86,7 @@ impl View<'_> {
                 Change::Expire { number } => {
                     self.touched.insert(*number, None);
                 }
-                Change::Activate { record } => {
+                Change::Activate { record, .. } => {
                     self.touched.insert(record.number, None);
                 }
             }

@@ -1,7 +1,7 @@
 //! `ProveCommitSectors3` (`chain.md` §3.6).
 
 use super::{Effect, Env, Outcome, PLEDGE, Stop, View, check_caller, decode, exit};
-use crate::devchain::state::Change;
+use crate::devchain::state::{Change, ProofReference};
 use crate::devchain::verifier::PoRepStatement;
 use crate::params::{BatchFailure, BatchReturn, ProveCommitSectors3Params, SectorActivation};
 use crate::policy::seal_proof_bytes;
@@ -226,7 +226,7 @@ pub(super) fn run(env: &Env<'_>, view: &View<'_>, message: &Message) -> Outcome<
 
     let mut result = BatchReturn::default();
     let mut changes = Vec::new();
-    for sector in &sectors {
+    for (sector, proof) in sectors.iter().zip(&params.proofs) {
         if let Some(code) = sector.failed {
             result.failures.push(BatchFailure { index: sector.index, code });
             continue;
@@ -241,7 +241,9 @@ pub(super) fn run(env: &Env<'_>, view: &View<'_>, message: &Message) -> Outcome<
             expiration: info.expiration,
             initial_pledge: PLEDGE,
         };
-        changes.push(Change::Activate { record });
+        let proof = env.verifier.proofs_by_reference().then_some(proof.bytes());
+        let proof = proof.and_then(|bytes| bytes.try_into().ok()).map(ProofReference);
+        changes.push(Change::Activate { record, proof });
     }
     Ok(Effect { return_data: cbor::encode(&result), changes })
 }
