@@ -1,96 +1,8 @@
-//! What is sealed: the inputs of one sector case, made from a seed and a name.
+//! Random sectors: the inputs of a case, made from a seed and the case's name.
 
-use crate::stream::Stream;
+use crate::shared::stream::Stream;
+use crate::shared::{B32, Data, Feature, Inputs, Piece, Version};
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
-
-/// The version of the algorithms (proofs.md §2.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
-    /// 1.0.0
-    V1,
-    /// 1.1.0
-    V1_1,
-    /// 1.2.0
-    V1_2,
-}
-
-/// How challenges are made (proofs.md §7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Feature {
-    /// From the seed.
-    Interactive,
-    /// Picked from the synthetic set.
-    Synthetic,
-    /// From CommR.
-    NonInteractive,
-}
-
-/// Contents of a piece.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Data {
-    /// All zero.
-    Zero,
-    /// All one bits: every padding bit shows.
-    Ones,
-    /// The stream of this label.
-    Stream(String),
-}
-
-/// One piece: its unpadded size, 127·2^k, and its contents.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// Unpadded bytes.
-    pub size: u64,
-    /// Contents.
-    pub data: Data,
-}
-
-impl Piece {
-    /// The unpadded bytes.
-    pub fn bytes(&self) -> Vec<u8> {
-        match &self.data {
-            Data::Zero => vec![0; self.size as usize],
-            Data::Ones => vec![0xff; self.size as usize],
-            Data::Stream(label) => Stream::new(label.clone()).bytes(self.size as usize),
-        }
-    }
-}
-
-/// All inputs of sealing one sector.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inputs {
-    /// The case's name.
-    pub name: String,
-    /// Sector bytes.
-    pub sector_size: u64,
-    /// Labelling layers.
-    pub layers: usize,
-    /// The 32 bytes that seed the graph.
-    #[serde(with = "hex::serde")]
-    pub porep_id: [u8; 32],
-    /// Version of the algorithms.
-    pub version: Version,
-    /// Kind of challenges.
-    pub feature: Feature,
-    /// The registered proof's number, where the case is exactly one.
-    pub registered: Option<u64>,
-    /// Prover.
-    #[serde(with = "hex::serde")]
-    pub prover_id: [u8; 32],
-    /// Sector number.
-    pub sector_id: u64,
-    /// Seal randomness.
-    #[serde(with = "hex::serde")]
-    pub ticket: [u8; 32],
-    /// Interactive randomness.
-    #[serde(with = "hex::serde")]
-    pub seed: [u8; 32],
-    /// The pieces in order; with their alignment they fill the sector exactly. Empty: a sector of zeros without pieces.
-    pub pieces: Vec<Piece>,
-    /// Unpadded ranges (offset, length) to unseal; the offset is a multiple of 127.
-    pub unseal: Vec<(u64, u64)>,
-}
 
 /// A family of sector cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,14 +70,14 @@ impl Group {
             name,
             sector_size: self.sector_size,
             layers: self.layers,
-            porep_id,
+            porep_id: B32(porep_id),
             version,
             feature: self.feature,
             registered,
-            prover_id,
+            prover_id: B32(prover_id),
             sector_id: if s.below(4) == 0 { s.below(u64::MAX) } else { s.below(1 << 32) },
-            ticket: s.array(),
-            seed: s.array(),
+            ticket: B32(s.array()),
+            seed: B32(s.array()),
             pieces,
             unseal,
         }

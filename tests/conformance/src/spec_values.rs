@@ -1,7 +1,8 @@
 //! Values that the specification computed itself (marked `[S]` there), confirmed against the reference.
 
-use crate::case::{Version, porep_id};
+use crate::case::porep_id;
 use crate::oracle;
+use crate::shared::Version;
 use anyhow::Result;
 
 /// One confirmed or refuted value.
@@ -162,9 +163,8 @@ fn post(check: &mut Sink<'_>) -> Result<()> {
     );
     let mut prover = [0; 32];
     prover[..2].copy_from_slice(&[0xe8, 0x07]);
-    let winning = (0..3)
-        .map(|n| oracle::post_winning_sector([3; 32], n, 1000, prover))
-        .collect::<Result<Vec<_>>>()?;
+    let winning =
+        (0..3).map(|n| oracle::post_winning_sector([3; 32], n, 1000, prover)).collect::<Result<Vec<_>>>()?;
     check("14.6 winning index, n = 0..2, set size 1000", "537 847 742", join(winning));
     Ok(())
 }

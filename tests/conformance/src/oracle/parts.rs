@@ -1,16 +1,18 @@
 //! Single functions of the reference: hashes, padding, graph, challenges.
 
-use crate::case::{Feature, Version};
+use crate::shared::{Feature, Version};
 use anyhow::{Result, ensure};
 use blstrs::Scalar as Fr;
 use filecoin_hashers::poseidon::{PoseidonDomain, PoseidonHasher};
 use filecoin_hashers::sha256::Sha256Domain;
-use filecoin_hashers::{Domain, POSEIDON_CONSTANTS_2, POSEIDON_CONSTANTS_4, POSEIDON_CONSTANTS_8, POSEIDON_CONSTANTS_11};
+use filecoin_hashers::{
+    Domain, POSEIDON_CONSTANTS_2, POSEIDON_CONSTANTS_4, POSEIDON_CONSTANTS_8, POSEIDON_CONSTANTS_11,
+};
 use filecoin_proofs::types::{PieceInfo, SectorSize, UnpaddedBytesAmount};
 use generic_array::typenum::U2;
+use neptune::Strength;
 use neptune::hash_type::{CType, HashType};
 use neptune::poseidon::{Poseidon, PoseidonConstants};
-use neptune::Strength;
 use std::io::Read;
 use storage_proofs_core::api_version::ApiVersion;
 use storage_proofs_porep::stacked::{Challenges, PublicInputs, StackedBucketGraph, Tau};
@@ -97,7 +99,8 @@ pub fn replica_id(
 
 /// The 14 parents of some nodes, without a parents cache.
 pub fn parents(nodes: u64, porep_id: [u8; 32], version: Version, wanted: &[u32]) -> Result<Vec<[u32; 14]>> {
-    let graph = StackedBucketGraph::<PoseidonHasher>::new_stacked(nodes as usize, 6, 8, porep_id, api(version))?;
+    let graph =
+        StackedBucketGraph::<PoseidonHasher>::new_stacked(nodes as usize, 6, 8, porep_id, api(version))?;
     wanted
         .iter()
         .map(|&node| {

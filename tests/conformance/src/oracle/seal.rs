@@ -1,16 +1,15 @@
 //! AddPiece, PC1, PC2, C1 and unseal by the reference.
 
-use crate::artifacts::{Artifacts, add_cache};
-use crate::case::{Feature, Inputs, Version};
-use anyhow::{Context, Result, ensure};
+use crate::shared::{Artifacts, Feature, Inputs, Version, add_cache, without_path};
+use anyhow::{Context, Result, anyhow, ensure};
 use filecoin_hashers::poseidon::PoseidonHasher;
 use filecoin_hashers::sha256::Sha256Hasher;
 use filecoin_hashers::{Domain, Hasher};
 use filecoin_proofs::constants::{DefaultPieceHasher, LAYERS};
 use filecoin_proofs::parameters::public_params;
 use filecoin_proofs::types::{
-    MerkleTreeTrait, PieceInfo, PoRepConfig, SealCommitPhase1Output, SectorSize, UnpaddedByteIndex,
-    UnpaddedBytesAmount,
+    MerkleTreeTrait, PieceInfo, PoRepConfig, SealCommitPhase1Output, SealPreCommitOutput, SectorSize,
+    UnpaddedByteIndex, UnpaddedBytesAmount,
 };
 use filecoin_proofs::with_shape;
 use std::fs;
@@ -46,13 +45,16 @@ pub fn config(inputs: &Inputs) -> Result<PoRepConfig> {
         Feature::Synthetic => vec![ApiFeature::SyntheticPoRep],
         Feature::NonInteractive => vec![ApiFeature::NonInteractivePoRep],
     };
-    PoRepConfig::new_groth16_with_features(inputs.sector_size, inputs.porep_id, version, features)
+    PoRepConfig::new_groth16_with_features(inputs.sector_size, inputs.porep_id.0, version, features)
 }
 
 /// Seals and unseals a case in `dir` (created); every file and output is an artifact.
 pub fn seal(inputs: &Inputs, dir: &Path) -> Result<Artifacts> {
     fs::create_dir_all(dir)?;
-    with_layers(inputs.sector_size, inputs.layers, || with_shape!(inputs.sector_size, seal_shape, inputs, dir))
+    clear_parents_cache()?;
+    with_layers(inputs.sector_size, inputs.layers, || {
+        with_shape!(inputs.sector_size, seal_shape, inputs, dir)
+    })
 }
 
 fn seal_shape<Tree: 'static + MerkleTreeTrait>(inputs: &Inputs, dir: &Path) -> Result<Artifacts> {
@@ -68,26 +70,54 @@ fn seal_shape<Tree: 'static + MerkleTreeTrait>(inputs: &Inputs, dir: &Path) -> R
     out.insert("comm_d/from-pieces".into(), comm_d.to_vec());
 
     fs::write(&sealed, [])?;
-    let (prover, sector) = (inputs.prover_id, SectorId::from(inputs.sector_id));
+    let (prover, sector) = (inputs.prover_id.0, SectorId::from(inputs.sector_id));
     let pc1 = filecoin_proofs::seal_pre_commit_phase1::<_, _, _, Tree>(
-        &config, &cache, &unsealed, &sealed, prover, sector, inputs.ticket, &infos,
+        &config,
+        &cache,
+        &unsealed,
+        &sealed,
+        prover,
+        sector,
+        inputs.ticket.0,
+        &infos,
     )
     .context("the oracle's PC1")?;
     out.insert("comm_d".into(), pc1.comm_d.to_vec());
-    let pc2 = filecoin_proofs::seal_pre_commit_phase2(&config, pc1, &cache, &sealed).context("the oracle's PC2")?;
+    let pc1_text = serde_json::to_value(&pc1)?;
+    let pc2 =
+        filecoin_proofs::seal_pre_commit_phase2(&config, pc1, &cache, &sealed).context("the oracle's PC2")?;
     out.insert("comm_r".into(), pc2.comm_r.to_vec());
     out.insert("sealed".into(), fs::read(&sealed)?);
     out.insert("unsealed".into(), fs::read(&unsealed)?);
-    add_cache(&mut out, &cache)?;
+    add_cache(&mut out, &cache).map_err(|e| anyhow!(e))?;
+
+    if let Some(number) = inputs.registered {
+        add_precommits(number, &pc1_text, &pc2, &cache, &mut out)?;
+    }
 
     if inputs.feature == Feature::Synthetic {
         filecoin_proofs::generate_synth_proofs::<_, Tree>(
-            &config, &cache, &sealed, prover, sector, inputs.ticket, pc2.clone(), &infos,
+            &config,
+            &cache,
+            &sealed,
+            prover,
+            sector,
+            inputs.ticket.0,
+            pc2.clone(),
+            &infos,
         )
         .context("the oracle's synthetic proofs")?;
     }
     let c1 = filecoin_proofs::seal_commit_phase1::<_, Tree>(
-        &config, &cache, &sealed, prover, sector, inputs.ticket, inputs.seed, pc2, &infos,
+        &config,
+        &cache,
+        &sealed,
+        prover,
+        sector,
+        inputs.ticket.0,
+        inputs.seed.0,
+        pc2,
+        &infos,
     )
     .context("the oracle's C1")?;
     add_c1(inputs, &c1, &mut out)?;
@@ -105,7 +135,7 @@ fn seal_shape<Tree: 'static + MerkleTreeTrait>(inputs: &Inputs, dir: &Path) -> R
             prover,
             sector,
             comm_d,
-            inputs.ticket,
+            inputs.ticket.0,
             UnpaddedByteIndex(offset),
             UnpaddedBytesAmount(len),
         )
@@ -113,7 +143,7 @@ fn seal_shape<Tree: 'static + MerkleTreeTrait>(inputs: &Inputs, dir: &Path) -> R
         ensure!(n.0 == len, "the oracle unsealed {} bytes of {len}", n.0);
         out.insert(format!("unseal/{offset}+{len}"), fs::read(&to)?);
     }
-    out.insert("parents".into(), take_parents_cache()?);
+    out.insert("parents".into(), parents_cache()?);
     Ok(out)
 }
 
@@ -138,6 +168,36 @@ fn add_pieces(inputs: &Inputs, unsealed: &Path, out: &mut Artifacts) -> Result<V
     Ok(infos)
 }
 
+/// The outputs of PC1 and PC2 in the JSON of the API's own types.
+fn add_precommits(
+    number: u64,
+    pc1: &serde_json::Value,
+    pc2: &SealPreCommitOutput,
+    cache: &Path,
+    out: &mut Artifacts,
+) -> Result<()> {
+    // These texts are only a way into the API's own types; what counts is what those write.
+    let mut labels = serde_json::Map::new();
+    labels.insert(name_of(number % 5)?, pc1["labels"].clone());
+    let text = serde_json::json!({
+        "registered_proof": name_of(number)?, "labels": labels, "config": pc1["config"], "comm_d": pc1["comm_d"],
+    });
+    let api: filecoin_proofs_api::seal::SealPreCommitPhase1Output = serde_json::from_value(text)?;
+    out.insert("pc1.json".into(), without_path(&serde_json::to_string(&api)?, cache));
+    let text = serde_json::json!({
+        "registered_proof": name_of(number)?, "comm_r": pc2.comm_r, "comm_d": pc2.comm_d,
+    });
+    let api: filecoin_proofs_api::seal::SealPreCommitPhase2Output = serde_json::from_value(text)?;
+    out.insert("pc2.json".into(), serde_json::to_vec(&api)?);
+    Ok(())
+}
+
+/// The API's name of a registered proof.
+fn name_of(number: u64) -> Result<String> {
+    let name = serde_json::to_value(registered(number))?;
+    Ok(name.as_str().context("a proof's name is text")?.to_owned())
+}
+
 /// The C1 output in JSON and bincode: the list of proofs alone for every size, the API's whole output where the case is
 /// a registered proof.
 fn add_c1<Tree: 'static + MerkleTreeTrait>(
@@ -152,11 +212,10 @@ fn add_c1<Tree: 'static + MerkleTreeTrait>(
     out.insert("c1/vanilla_proofs.bincode".into(), bincode::serialize(&c1.vanilla_proofs)?);
     out.insert("challenges".into(), serde_json::to_vec(&nodes(&proofs)?)?);
     if let Some(number) = inputs.registered {
-        let name = serde_json::to_string(&registered(number))?;
-        let variant = serde_json::to_string(&registered(number % 5))?;
+        let (name, variant) = (name_of(number)?, name_of(number % 5)?);
         let list = |b: &[u8]| serde_json::to_string(b);
         let text = format!(
-            r#"{{"registered_proof":{name},"vanilla_proofs":{{{variant}:{proofs}}},"comm_r":{},"comm_d":{},"replica_id":{},"seed":{},"ticket":{}}}"#,
+            r#"{{"registered_proof":"{name}","vanilla_proofs":{{"{variant}":{proofs}}},"comm_r":{},"comm_d":{},"replica_id":{},"seed":{},"ticket":{}}}"#,
             list(&c1.comm_r)?,
             list(&c1.comm_d)?,
             list(&c1.replica_id.into_bytes())?,
@@ -208,27 +267,28 @@ fn accepts_shape<Tree: 'static + MerkleTreeTrait>(
     comm_r: [u8; 32],
     comm_d: [u8; 32],
 ) -> Result<bool> {
-    let proofs: Vec<Vec<_>> = serde_json::from_slice(vanilla_proofs).context("the oracle's types read our C1")?;
+    let proofs: Vec<Vec<_>> =
+        serde_json::from_slice(vanilla_proofs).context("the oracle's types read our C1")?;
     let params = public_params::<Tree>(&config(inputs)?)?;
     let comm_d = <DefaultPieceHasher as Hasher>::Domain::try_from_bytes(&comm_d)?;
     let replica_id = storage_proofs_porep::stacked::generate_replica_id::<Tree::Hasher, _>(
-        &inputs.prover_id,
+        &inputs.prover_id.0,
         inputs.sector_id,
-        &inputs.ticket,
+        &inputs.ticket.0,
         comm_d,
-        &inputs.porep_id,
+        &inputs.porep_id.0,
     );
     let public = PublicInputs {
         replica_id,
-        seed: Some(inputs.seed),
+        seed: Some(inputs.seed.0),
         tau: Some(Tau { comm_d, comm_r: <Tree::Hasher as Hasher>::Domain::try_from_bytes(&comm_r)? }),
         k: None,
     };
     StackedDrg::<Tree, Sha256Hasher>::verify_all_partitions(&params, &public, &proofs)
 }
 
-/// Reads and removes the parents cache files the reference has written; there is one after a case.
-fn take_parents_cache() -> Result<Vec<u8>> {
+/// Reads the parents cache file the reference has written into the folder, which was empty before the case.
+fn parents_cache() -> Result<Vec<u8>> {
     let dir = std::env::var_os("FIL_PROOFS_PARENT_CACHE").context("FIL_PROOFS_PARENT_CACHE is not set")?;
     let files: Vec<_> = fs::read_dir(&dir)?.collect::<std::io::Result<_>>()?;
     let caches: Vec<_> =
@@ -237,10 +297,19 @@ fn take_parents_cache() -> Result<Vec<u8>> {
     let mut named = caches[0].file_name().to_string_lossy().into_owned().into_bytes();
     named.push(b'\n');
     named.extend(fs::read(caches[0].path())?);
-    for file in files {
-        fs::remove_file(file.path())?;
-    }
     Ok(named)
+}
+
+/// Empties the folder of parents caches: neither side may live on the other's file.
+pub fn clear_parents_cache() -> Result<()> {
+    let dir = std::env::var_os("FIL_PROOFS_PARENT_CACHE").context("FIL_PROOFS_PARENT_CACHE is not set")?;
+    for file in fs::read_dir(&dir)? {
+        let path = file?.path();
+        let ours = path.file_name().is_some_and(|n| n.to_string_lossy().contains("sdr-parent-"));
+        ensure!(ours, "{} is no parents cache: the folder must be empty at the start", path.display());
+        fs::remove_file(path)?;
+    }
+    Ok(())
 }
 
 // The tree hasher of every shape.

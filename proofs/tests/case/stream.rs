@@ -1,8 +1,7 @@
 //! The one source of random-looking inputs: SHA-256 in counter mode.
 //!
 //! The stream of a label is `SHA256(label ‖ LE64(0)) ‖ SHA256(label ‖ LE64(1)) ‖ …`. Everything a case uses comes from
-//! streams whose labels contain the seed and the case's name, so a case does not depend on the cases before it.
-//! `proofs/tests/known_answers.rs` has the same generator in its own words.
+//! streams whose labels contain the seed and the name of the case, so a case does not depend on the cases before it.
 
 use sha2::{Digest, Sha256};
 
