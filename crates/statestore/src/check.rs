@@ -7,8 +7,15 @@ use crate::{BATCH_BYTES_MAX, Batch, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, 
 /// Keys beginning with this byte belong to the backend; user keys sort after them.
 pub(crate) const RESERVED: u8 = 0;
 
-/// Sizes and names of everything in a batch.
+/// Sizes and names of everything in a batch, and its size as a whole.
 pub(crate) fn check_batch(batch: &Batch) -> Result<(), StoreError> {
+    let total = check_parts(batch)?;
+    check_size("batch", b"", total, BATCH_BYTES_MAX)
+}
+
+/// Sizes and names of everything in a batch, whatever its size as a whole, which is returned. A migration may touch
+/// everything.
+pub(crate) fn check_parts(batch: &Batch) -> Result<usize, StoreError> {
     let mut total = 0;
     for condition in &batch.conditions {
         check_size("key", &condition.key, condition.key.len(), KEY_BYTES_MAX)?;
@@ -30,7 +37,7 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<(), StoreError> {
         check_size("journal payload", &entry.stream, entry.payload.len(), VALUE_BYTES_MAX)?;
         total += entry.stream.len() + entry.payload.len();
     }
-    check_size("batch", b"", total, BATCH_BYTES_MAX)
+    Ok(total)
 }
 
 fn check_key(key: &[u8]) -> Result<(), StoreError> {

@@ -76,11 +76,10 @@
 //!
 //! # Features
 //!
-//! `testkit`: the suite that every backend passes ([`testkit::conformance`]) and a store that fails on command
-//! ([`testkit::FaultStore`]).
+//! `testkit`: the suite that every backend passes (`testkit::conformance`) and a store that fails on command
+//! (`testkit::FaultStore`).
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(feature = "testkit"), allow(rustdoc::broken_intra_doc_links))]
 
 mod check;
 pub mod codec;

@@ -1,6 +1,6 @@
 //! The version of what is stored, and the steps from older versions (SS-2).
 
-use crate::check::check_batch;
+use crate::check::check_parts;
 use crate::{Batch, Pair, StoreError, Write};
 use std::collections::BTreeMap;
 
@@ -147,7 +147,7 @@ pub(crate) fn plan(raw: &dyn Raw, schema: &Schema) -> Result<Plan, StoreError> {
         (step.run)(&mut context)?;
     }
     let mut batch = context.batch;
-    check_batch(&batch)?;
+    check_parts(&batch)?;
     batch.writes.push(Write::Put { key: SCHEMA_KEY.to_vec(), value: schema.version.to_be_bytes().to_vec() });
     Ok(Plan { migrated_from: Some(found), batch: Some(batch) })
 }

@@ -53,7 +53,8 @@ impl Position {
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 pub(crate) struct Records {
-    db: sled::Db,
+    /// Present until dropped.
+    db: Option<sled::Db>,
     dir: PathBuf,
     /// Our own handle to sled's file, opened before anything is written, so that no failed write-back escapes it.
     file: File,
@@ -78,7 +79,11 @@ impl Records {
         };
         let file_path = dir.join("db");
         let file = files::open_rw(&file_path).map_err(|e| StoreError::io("open", &file_path, &e))?;
-        Ok(Self { db, dir: dir.to_owned(), file, file_path, synced_blobs: Mutex::default() })
+        Ok(Self { db: Some(db), dir: dir.to_owned(), file, file_path, synced_blobs: Mutex::default() })
+    }
+
+    fn db(&self) -> &sled::Db {
+        self.db.as_ref().expect("the database is only taken out when dropped")
     }
 
     /// The format version, `None` in a new database.
@@ -93,7 +98,7 @@ impl Records {
     }
 
     pub(crate) fn set_format(&self, format: u16) -> Result<(), StoreError> {
-        self.db
+        self.db()
             .insert(FORMAT_KEY, format.to_be_bytes().to_vec())
             .map(drop)
             .map_err(|e| sled_error("write to the records in", &self.dir, e))
@@ -120,13 +125,13 @@ impl Records {
         if let Some(position) = position {
             batch.insert(POSITION_KEY, position.to_bytes());
         }
-        self.db.apply_batch(batch).map_err(|e| self.write_error("write to", e))
+        self.db().apply_batch(batch).map_err(|e| self.write_error("write to", e))
     }
 
     /// Returns when everything applied is on disk. sled's own `flush` ends in `sync_file_range` on Linux, which
     /// survives the process but not the power, and its blob files are never synced at all; so both are done here.
     pub(crate) fn make_durable(&self, device: &dyn Device) -> Result<(), StoreError> {
-        self.db.flush().map_err(|e| self.write_error("flush", e))?;
+        self.db().flush().map_err(|e| self.write_error("flush", e))?;
         self.sync_blobs(device)?;
         device.sync(&self.file).map_err(|e| StoreError::fatal("sync", &self.file_path, &e))
     }
@@ -167,9 +172,17 @@ impl Records {
     }
 }
 
+impl Drop for Records {
+    fn drop(&mut self) {
+        let db = self.db.take();
+        // sled writes and syncs once more while closing, and panics when that fails.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
+    }
+}
+
 impl Raw for Records {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.db.get(key) {
+        match self.db().get(key) {
             Ok(value) => Ok(value.map(|v| v.to_vec())),
             Err(e) => Err(sled_error("read the records in", &self.dir, e)),
         }
@@ -183,7 +196,7 @@ impl Raw for Records {
             _ => Bound::Included(first),
         };
         let mut pairs = Vec::new();
-        for pair in self.db.range::<&[u8], _>((from, Bound::Unbounded)).take(limit) {
+        for pair in self.db().range::<&[u8], _>((from, Bound::Unbounded)).take(limit) {
             let (key, value) = pair.map_err(|e| sled_error("read the records in", &self.dir, e))?;
             if !key.starts_with(prefix) {
                 break;
