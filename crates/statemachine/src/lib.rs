@@ -37,6 +37,8 @@ mod settle;
 mod signal;
 mod step;
 mod stored;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 #[cfg(test)]
 mod tests_support;
 mod timers;
