@@ -112,9 +112,12 @@ mod tests {
         out
     }
 
-    /// The last line of each block of proofs.md §14.3: nodes, replica id, CommR, interactive, non-interactive.
+    /// Nodes, replica id, CommR, interactive and non-interactive challenges.
+    type Block = (u64, &'static str, &'static str, [u64; 2], [u64; 4]);
+
+    /// The last line of each block of proofs.md §14.3.
     #[rustfmt::skip]
-    const BLOCKS: [(u64, &str, &str, [u64; 2], [u64; 4]); 6] = [
+    const BLOCKS: [Block; 6] = [
         (64, "833e3d0ec6313d5110118382a53eadc8851b3bdc3c64d9d0a9515f36d630ee22",
          "5b25c87c9893927d5e7fe75707fc77fd700b9c0c732851dea4da8a7822fca340", [41, 50], [10, 2, 58, 24]),
         (64, "3e75e87332cd5d60132c1f9f9a8362e2e4cf190b46f4fd636fd8864b842d170b",

@@ -7,7 +7,7 @@ pub mod config;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// `p_aux`: CommC and CommRLast (proofs.md §5.7).
@@ -150,6 +150,12 @@ impl InFile {
         &self.path
     }
 
+    /// Whether `path` leads to this very file.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        matches!((self.file.metadata(), fs::metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
+    }
+
     /// The BLAKE2b-256 of the whole file.
     pub fn digest(&self) -> Result<[u8; 32], FileError> {
         let mut state = digest_state();
@@ -187,6 +193,14 @@ fn hash_range(
     Ok(())
 }
 
+/// The temporary name under which [`StagedFile`] writes `path`. Only a crash leaves such a file; whoever removes a sector
+/// removes it too.
+pub fn staged_path(path: &Path) -> PathBuf {
+    let mut staged = path.as_os_str().to_owned();
+    staged.push(STAGED);
+    PathBuf::from(staged)
+}
+
 /// A file being written under a temporary name beside its final one. Dropped without [`StagedFile::publish`] it is
 /// removed; after a crash it stays as `*.tmp`, which the next writer of the same file replaces.
 #[derive(Debug)]
@@ -200,9 +214,7 @@ pub struct StagedFile {
 impl StagedFile {
     /// Starts a file that will be `path`. What is there under that name stays until the new one is complete.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        let mut staged = path.as_os_str().to_owned();
-        staged.push(STAGED);
-        let staged = PathBuf::from(staged);
+        let staged = staged_path(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -329,7 +341,7 @@ mod tests {
     fn the_digest_is_that_of_the_bytes_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let bytes: Vec<u8> = (0..(BLOCK as u32 * 2 + 17)).map(|i| (i * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..(BLOCK as u32 * 2 + 17)).map(|i| ((i * 31) >> 3) as u8).collect();
         let staged = StagedFile::create(&path).unwrap();
         staged.write_at(&bytes, 0).unwrap();
         let mut state = digest_state();

@@ -6,7 +6,7 @@
 
 use crate::control::{Reuse, Unit, UnitError, UnitSink};
 use crate::files::{FileError, InFile, read_small, write_atomic};
-use primitives::ReplicaId;
+use primitives::{Commitment, PieceInfo, ProverId, RegisteredSealProof, ReplicaId, SectorNumber, Ticket};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,11 +34,37 @@ pub struct Entry {
     pub blake2b_256: String,
 }
 
+/// Whose sector it is and what it commits to, for whoever finds the folder (PL-22).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Content {
-    schema: u32,
-    replica_id: ReplicaId,
-    units: Vec<Entry>,
+pub struct Description {
+    /// The proof type.
+    pub seal_proof: RegisteredSealProof,
+    /// The miner.
+    pub prover_id: ProverId,
+    /// The sector.
+    pub sector_number: SectorNumber,
+    /// Seal randomness.
+    pub ticket: Ticket,
+    /// The pieces in order, fillers included.
+    pub pieces: Vec<PieceInfo>,
+    /// Root of the data.
+    pub comm_d: Commitment,
+    /// Commitment to the replica, once PC2 is done.
+    pub comm_r: Option<Commitment>,
+}
+
+/// What a manifest says, whether or not the files still bear it out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// The form of the file.
+    pub schema: u32,
+    /// The replica the units were made for.
+    pub replica_id: ReplicaId,
+    /// The sector, if the pipeline has described it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sector: Option<Description>,
+    /// The finished units.
+    pub units: Vec<Entry>,
 }
 
 #[derive(Deserialize)]
@@ -65,9 +91,22 @@ pub enum ManifestError {
 /// What was recorded for one replica, or why that cannot be used.
 #[derive(Debug)]
 enum Known {
-    Units(Vec<Entry>),
+    Content {
+        sector: Option<Description>,
+        units: Vec<Entry>,
+    },
     /// Every file is refused for this reason until the first unit is finished, which begins a new record.
     Refused(String),
+}
+
+impl Known {
+    /// What goes into the next record.
+    fn clone_content(&self) -> (Option<Description>, Vec<Entry>) {
+        match self {
+            Known::Content { sector, units } => (sector.clone(), units.clone()),
+            Known::Refused(_) => (None, Vec::new()),
+        }
+    }
 }
 
 /// The manifest of a cache folder, opened for one replica.
@@ -87,8 +126,10 @@ impl Manifest {
     /// If the file cannot be read, or has a newer schema and so must not be overwritten.
     pub fn open(cache: &Path, replica_id: &ReplicaId) -> Result<Self, ManifestError> {
         let known = match load(cache)? {
-            None => Known::Units(Vec::new()),
-            Some(Ok(content)) if content.replica_id == *replica_id => Known::Units(content.units),
+            None => Known::Content { sector: None, units: Vec::new() },
+            Some(Ok(Content { replica_id: recorded, sector, units, .. })) if recorded == *replica_id => {
+                Known::Content { sector, units }
+            }
             Some(Ok(content)) => Known::Refused(format!(
                 "it was made for replica id {}, this is replica id {replica_id}",
                 content.replica_id
@@ -98,12 +139,12 @@ impl Manifest {
         Ok(Self { cache: cache.to_owned(), replica_id: *replica_id, known: Mutex::new(known) })
     }
 
-    /// The replica a cache folder says it belongs to and its finished units; `None` without a manifest.
+    /// What the manifest of a cache folder says; `None` without one.
     ///
     /// # Errors
     /// As [`Manifest::open`]; a manifest that cannot be parsed gives the reason in the inner result.
-    pub fn describe(cache: &Path) -> Result<Option<Result<(ReplicaId, Vec<Entry>), String>>, ManifestError> {
-        Ok(load(cache)?.map(|parsed| parsed.map(|content| (content.replica_id, content.units))))
+    pub fn read(cache: &Path) -> Result<Option<Result<Content, String>>, ManifestError> {
+        load(cache)
     }
 
     /// The replica it was opened for.
@@ -113,10 +154,32 @@ impl Manifest {
 
     /// The units recorded for this replica.
     pub fn entries(&self) -> Vec<Entry> {
-        match &*self.lock() {
-            Known::Units(units) => units.clone(),
-            Known::Refused(_) => Vec::new(),
-        }
+        self.lock().clone_content().1
+    }
+
+    /// Writes down whose sector it is. Durable when it returns.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn describe(&self, sector: &Description) -> Result<(), FileError> {
+        let mut known = self.lock();
+        let (_, units) = known.clone_content();
+        self.replace(&mut known, Some(sector.clone()), units)
+    }
+
+    /// Puts a new record on disk and in the place of `known`.
+    fn replace(
+        &self,
+        known: &mut Known,
+        sector: Option<Description>,
+        units: Vec<Entry>,
+    ) -> Result<(), FileError> {
+        let content = Content { schema: SCHEMA, replica_id: self.replica_id, sector, units };
+        let bytes =
+            serde_json::to_vec_pretty(&content).expect("plain structs with text keys have a JSON form");
+        write_atomic(&self.cache.join(FILE_NAME), &bytes)?;
+        *known = Known::Content { sector: content.sector, units: content.units };
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -138,7 +201,7 @@ impl Manifest {
         };
         let entry = match &*self.lock() {
             Known::Refused(reason) => return Ok(Reuse::Refused(reason.clone())),
-            Known::Units(units) => {
+            Known::Content { units, .. } => {
                 units.iter().find(|e| e.stage == unit.stage && e.name == unit.name).cloned()
             }
         };
@@ -196,19 +259,12 @@ impl UnitSink for Manifest {
             blake2b_256: hex::encode(blake2b_256),
         };
         let mut known = self.lock();
-        let mut units = match &*known {
-            Known::Units(units) => units.clone(),
-            Known::Refused(_) => Vec::new(),
-        };
+        let (sector, mut units) = known.clone_content();
         match units.iter_mut().find(|e| e.stage == entry.stage && e.name == entry.name) {
             Some(old) => *old = entry,
             None => units.push(entry),
         }
-        let content = Content { schema: SCHEMA, replica_id: self.replica_id, units };
-        let bytes = serde_json::to_vec_pretty(&content).map_err(|e| fail(e.to_string()))?;
-        write_atomic(&self.cache.join(FILE_NAME), &bytes).map_err(|e| fail(e.to_string()))?;
-        *known = Known::Units(content.units);
-        Ok(())
+        self.replace(&mut known, sector, units).map_err(|e| fail(e.to_string()))
     }
 }
 
@@ -249,8 +305,8 @@ mod tests {
         let manifest = Manifest::open(dir.path(), &ID).unwrap();
         assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Proven);
         assert_eq!(manifest.entries().len(), 1);
-        let (id, entries) = Manifest::describe(dir.path()).unwrap().unwrap().unwrap();
-        assert_eq!((id, entries), (ID, manifest.entries()));
+        let content = Manifest::read(dir.path()).unwrap().unwrap().unwrap();
+        assert_eq!((content.replica_id, content.sector, content.units), (ID, None, manifest.entries()));
         fs::remove_file(&file).unwrap();
         assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Absent);
     }
@@ -293,6 +349,37 @@ mod tests {
         fs::write(dir.path().join(FILE_NAME), "{\"schema\":2,\"anything\":[]}").unwrap();
         let newer = Manifest::open(dir.path(), &ID).unwrap_err();
         assert!(matches!(newer, ManifestError::NewerSchema { got: 2, .. }), "{newer}");
+    }
+
+    #[test]
+    fn a_description_stays_with_the_units() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), None);
+        let manifest = Manifest::open(dir.path(), &ID).unwrap();
+        let sector = Description {
+            seal_proof: RegisteredSealProof::new(5).unwrap(),
+            prover_id: ProverId([2; 32]),
+            sector_number: SectorNumber(7),
+            ticket: Ticket([3; 32]),
+            pieces: vec![PieceInfo {
+                comm_p: Commitment([4; 32]),
+                size: primitives::UnpaddedSize::new(2032).unwrap(),
+            }],
+            comm_d: Commitment([4; 32]),
+            comm_r: None,
+        };
+        manifest.describe(&sector).unwrap();
+        record(&manifest, &dir.path().join("layer"), b"labels");
+        let manifest = Manifest::open(dir.path(), &ID).unwrap();
+        assert_eq!(manifest.entries().len(), 1);
+        let sealed = Description { comm_r: Some(Commitment([5; 32])), ..sector };
+        manifest.describe(&sealed).unwrap();
+        let content = Manifest::read(dir.path()).unwrap().unwrap().unwrap();
+        assert_eq!((content.sector, content.units), (Some(sealed), manifest.entries()));
+        // Another replica's record begins without it.
+        let other = Manifest::open(dir.path(), &ReplicaId([2; 32])).unwrap();
+        record(&other, &dir.path().join("layer"), b"labels");
+        assert_eq!(Manifest::read(dir.path()).unwrap().unwrap().unwrap().sector, None);
     }
 
     #[test]

@@ -237,3 +237,148 @@ pub fn unseal(
     }
     unsealer.read(range, out, control)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{CancelFlag, Progress};
+    use primitives::{ActorId, ApiVersion, ProofFeature, SectorSize};
+    use std::fs;
+
+    /// A replica made from its definition: data plus last layer.
+    struct Replica {
+        dir: tempfile::TempDir,
+        config: PoRepConfig,
+        parents: Parents,
+        raw: Vec<u8>,
+        comm_d: Commitment,
+    }
+
+    const TICKET: Ticket = Ticket([1; 32]);
+
+    impl Replica {
+        fn new(size: SectorSize) -> Self {
+            let config =
+                PoRepConfig::custom(size, [5; 32], ApiVersion::V1_1_0, ProofFeature::Interactive).unwrap();
+            let parents = Parents::generated(Graph::of(&config), &Control::none()).unwrap();
+            let raw: Vec<u8> = (0..size.unpadded_bytes()).map(|k| ((k * k) >> 3) as u8).collect();
+            let mut padded = Vec::new();
+            fr32::pad(&raw, &mut padded);
+            let mut nodes: Vec<Node> = padded.as_chunks::<32>().0.to_vec();
+            let rows = Rows::full(&Sha256Tree, size.nodes()).none_kept();
+            let data = nodes.clone();
+            let built = build(&Sha256Tree, &rows, None, |start, chunk: &mut [Node]| {
+                chunk.copy_from_slice(&data[start as usize..][..chunk.len()]);
+                Ok::<_, FileError>(())
+            });
+            let comm_d = Commitment(built.unwrap().root);
+            let prover_id = ProverId::from_actor(ActorId(1000));
+            let id = labels::replica_id(&prover_id, SectorNumber(1), &TICKET, &comm_d, &config.porep_id);
+            let key = labels::last_layer(&config, &parents, &id, &Control::none()).unwrap();
+            encode::encode(&mut nodes, key.nodes()).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("sealed"), nodes.as_flattened()).unwrap();
+            Self { dir, config, parents, raw, comm_d }
+        }
+
+        fn unsealer(&self, ticket: Ticket, control: &Control<'_>) -> Result<Unsealer, UnsealError> {
+            let sealed = self.dir.path().join("sealed");
+            let prover_id = ProverId::from_actor(ActorId(1000));
+            let (sector_number, comm_d) = (SectorNumber(1), self.comm_d);
+            let input = UnsealInput { sealed: &sealed, prover_id, sector_number, ticket, comm_d };
+            Unsealer::with(&self.config, &self.parents, &input, control)
+        }
+    }
+
+    #[test]
+    fn any_range_comes_back() {
+        let replica = Replica::new(SectorSize::KiB4);
+        let unsealer = replica.unsealer(TICKET, &Control::none()).unwrap();
+        unsealer.verify(&Control::none()).unwrap();
+        let capacity = replica.raw.len();
+        let ends = [0, 1, 31, 32, 126, 127, 128, 253, 254, 255, 1000, 2032, capacity - 1, capacity];
+        for from in ends {
+            for to in ends.into_iter().filter(|&to| to >= from) {
+                let mut out = Vec::new();
+                let written = unsealer.read(from as u64..to as u64, &mut out, &Control::none()).unwrap();
+                assert_eq!(out, replica.raw[from..to], "{from}..{to}");
+                assert_eq!(written, (to - from) as u64);
+            }
+        }
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+        for wrong in [0..capacity as u64 + 1, 2..1, u64::MAX - 1..u64::MAX] {
+            let e = unsealer.read(wrong, &mut Vec::new(), &Control::none()).unwrap_err();
+            assert!(matches!(e, UnsealError::Range { .. }), "{e}");
+        }
+        let files: Vec<_> =
+            fs::read_dir(replica.dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+        assert_eq!(files, ["sealed"], "nothing else was written");
+    }
+
+    #[test]
+    fn ranges_across_blocks_come_back() {
+        // 16 MiB is 16 blocks.
+        let replica = Replica::new(SectorSize::MiB16);
+        let unsealer = replica.unsealer(TICKET, &Control::none()).unwrap();
+        unsealer.verify(&Control::none()).unwrap();
+        let block = (BLOCK / QUAD_NODES) as usize * fr32::QUAD_UNPADDED;
+        for range in [block - 1..block + 1, 5..3 * block + 7, 0..replica.raw.len()] {
+            let mut out = Vec::new();
+            unsealer.read(range.start as u64..range.end as u64, &mut out, &Control::none()).unwrap();
+            assert!(out == replica.raw[range.clone()], "{range:?}");
+        }
+    }
+
+    #[test]
+    fn damage_and_wrong_values_are_found_by_verification() {
+        let replica = Replica::new(SectorSize::KiB2);
+        let other = replica.unsealer(Ticket([2; 32]), &Control::none()).unwrap();
+        let e = other.verify(&Control::none()).unwrap_err();
+        assert!(matches!(e, UnsealError::NotTheData { .. }), "{e}");
+
+        let sealed = replica.dir.path().join("sealed");
+        let good = fs::read(&sealed).unwrap();
+        let with = |bytes: &[u8]| {
+            fs::write(&sealed, bytes).unwrap();
+            replica.unsealer(TICKET, &Control::none()).and_then(|u| u.verify(&Control::none())).unwrap_err()
+        };
+        let mut bad = good.clone();
+        bad[100] ^= 1;
+        let e = with(&bad);
+        assert!(e.to_string().contains("sealed unseals to data with CommD"), "{e}");
+        bad[64..96].fill(0xff);
+        let e = with(&bad);
+        assert!(matches!(e, UnsealError::NotCanonical { node: 2, .. }), "{e}");
+        let e = with(&good[1..]);
+        assert!(e.to_string().ends_with("sealed has 2047 bytes, expected 2048"), "{e}");
+
+        fs::write(&sealed, &good).unwrap();
+        for wrong in [[0; 32], [0xff; 32]] {
+            let other = Replica { comm_d: Commitment(wrong), ..Replica::new(SectorSize::KiB2) };
+            assert!(matches!(other.unsealer(TICKET, &Control::none()), Err(UnsealError::CommD(_))));
+        }
+    }
+
+    #[test]
+    fn cancelling_ends_it_and_a_failing_writer_is_reported() {
+        let replica = Replica::new(SectorSize::MiB16);
+        let unsealer = replica.unsealer(TICKET, &Control::none()).unwrap();
+        let flag = CancelFlag::new();
+        let progress = |p: Progress<'_>| {
+            if p.done > 0 {
+                flag.cancel();
+            }
+        };
+        let control = Control { cancel: &flag, progress: &progress, units: &() };
+        let mut out = Vec::new();
+        let e = unsealer.read(0..replica.raw.len() as u64, &mut out, &control).unwrap_err();
+        assert!(matches!(e, UnsealError::Proofs(Error::Cancelled(_))), "{e}");
+        assert!(!out.is_empty() && out.len() < replica.raw.len() / 4, "{} bytes", out.len());
+        let e = replica.unsealer(TICKET, &control).unwrap_err();
+        assert!(matches!(e, UnsealError::Proofs(Error::Cancelled(_))), "{e}");
+
+        let mut full = [0u8; 10];
+        let e = unsealer.read(0..11, &mut &mut full[..], &Control::none()).unwrap_err();
+        assert!(e.to_string().starts_with("cannot write the unsealed data"), "{e}");
+    }
+}

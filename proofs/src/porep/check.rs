@@ -30,7 +30,7 @@ pub fn check_sealed(
     let seed = Seed(digest.as_bytes().try_into().expect("a digest of 32 bytes"));
     let nodes: Vec<u64> =
         (0..samples.max(1)).map(|j| challenges::interactive(config.nodes(), &replica_id, &seed, j)).collect();
-    let verifier = Verifier::new(config, &replica_id, &public.comm_d);
+    let verifier = Verifier::new(config, files.graph(), &replica_id, &public.comm_d);
     // In groups, so that the proofs of many samples are not all in memory.
     for (group, nodes) in nodes.chunks(16).enumerate() {
         control.report("check", 16 * group as u64, u64::from(samples), "challenges");

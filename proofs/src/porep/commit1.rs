@@ -90,7 +90,7 @@ pub fn commit1(
     control.check()?;
     let files = open(config, input.cache, input.sealed, public)?;
     let replica_id = public.replica_id(config);
-    let verifier = Verifier::new(config, &replica_id, &public.comm_d);
+    let verifier = Verifier::new(config, files.graph(), &replica_id, &public.comm_d);
     let mut vanilla_proofs = Vec::with_capacity(config.partitions);
     for partition in 0..config.partitions {
         control.report("commit1", partition as u64, config.partitions as u64, "partitions");
@@ -149,7 +149,7 @@ pub(super) enum Failed {
 /// Opens `nodes` and checks the proofs against `comm_r`.
 pub(super) fn open_and_check(
     files: &SealedFiles,
-    verifier: &Verifier,
+    verifier: &Verifier<'_>,
     partition: usize,
     comm_r: &Commitment,
     nodes: &[u64],
@@ -208,7 +208,7 @@ impl Failed {
         } else {
             damaged.into_iter().map(|(_, file, reason)| Suspect { file, damage: Some(reason) }).collect()
         };
-        PoRepError::SelfCheck { fault, suspects }
+        PoRepError::SelfCheck { fault: Box::new(fault), suspects }
     }
 }
 

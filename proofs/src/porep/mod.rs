@@ -76,6 +76,9 @@ pub enum PoRepError {
         /// What the sink found.
         reason: String,
     },
+    /// Input and output of PC2 are one file.
+    #[error("{} is the unsealed and the sealed file at once; sealing in place would lose the data", .0.display())]
+    InPlace(PathBuf),
     /// `t_aux` is damaged.
     #[error(transparent)]
     Aux(AuxError),
@@ -89,7 +92,7 @@ pub enum PoRepError {
     )]
     SelfCheck {
         /// What the verifier found.
-        fault: VanillaError,
+        fault: Box<VanillaError>,
         /// The files that can be the cause, those that are proven to be damaged alone if there are any.
         suspects: Vec<Suspect>,
     },
@@ -207,7 +210,7 @@ fn rows_to_discard(config: &PoRepConfig, cache: &Path) -> Result<usize, PoRepErr
     };
     match usize::try_from(stored) {
         // The root at least is kept.
-        Ok(discard) if discard + 1 < shape.rows() => Ok(discard),
+        Ok(discard) if discard < shape.rows() - 1 => Ok(discard),
         _ => Err(PoRepError::Mismatch {
             file: cache.join(crate::files::T_AUX),
             what: "number of rows that tree-r-last does not keep".to_owned(),

@@ -181,6 +181,9 @@ fn sealed_file(
 ) -> Result<(), PoRepError> {
     let total = config.sector_size.bytes();
     let data = InFile::open_exact(unsealed, total)?;
+    if data.is_at(sealed) {
+        return Err(PoRepError::InPlace(sealed.to_owned()));
+    }
     let tree_d = InFile::open(&store_path(cache, TREE_D))?;
     unit(control, PRECOMMIT2, SEALED, sealed, |staged| {
         encode_into(staged, &data, &tree_d, key, total, control)

@@ -5,7 +5,6 @@ mod known_answers;
 mod tampering;
 
 use super::*;
-use crate::field::Fr;
 use crate::files::{InFile, layer_id, store_path};
 use crate::graph::{Graph, Parents};
 use crate::manifest::Manifest;

@@ -43,6 +43,11 @@ impl SealedFiles {
         })
     }
 
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// Tree-D.
     pub fn tree_d(&self) -> &TreeD {
         &self.tree_d

@@ -312,7 +312,8 @@ pub fn verify(
         return Err(VanillaError::Partitions { expected: config.partitions, got: proofs.len() });
     }
     let replica_id = sector.replica_id(config);
-    let verifier = Verifier::new(config, &replica_id, &sector.comm_d);
+    let graph = Graph::of(config);
+    let verifier = Verifier::new(config, &graph, &replica_id, &sector.comm_d);
     for (partition, proofs) in proofs.iter().enumerate() {
         let nodes = challenges_of(config, &replica_id, &sector.comm_r, &sector.seed, partition);
         verifier.partition(partition, &sector.comm_r, &nodes, proofs)?;
@@ -331,8 +332,8 @@ pub(crate) fn check_commitment(what: &'static str, value: &Commitment) -> Result
 }
 
 /// Checks challenge proofs of one replica.
-pub(crate) struct Verifier {
-    graph: Graph,
+pub(crate) struct Verifier<'a> {
+    graph: &'a Graph,
     replica_id: ReplicaId,
     comm_d: Node,
     layers: usize,
@@ -347,10 +348,16 @@ struct Roots {
     comm_r_last: Node,
 }
 
-impl Verifier {
-    pub(crate) fn new(config: &PoRepConfig, replica_id: &ReplicaId, comm_d: &Commitment) -> Self {
+impl<'a> Verifier<'a> {
+    /// Of the replica with this id. `graph` is that of the configuration.
+    pub(crate) fn new(
+        config: &PoRepConfig,
+        graph: &'a Graph,
+        replica_id: &ReplicaId,
+        comm_d: &Commitment,
+    ) -> Self {
         Self {
-            graph: Graph::of(config),
+            graph,
             replica_id: *replica_id,
             comm_d: comm_d.0,
             layers: config.layers,

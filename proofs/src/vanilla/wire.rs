@@ -137,3 +137,35 @@ impl Commit1Output {
         Ok((proof, output))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300), number in 0u32..20) {
+            prop_assert!(Commit1Output::from_bytes(&bytes).is_err());
+            let mut headed = number.to_le_bytes().to_vec();
+            headed.extend((number % 5).to_le_bytes());
+            headed.extend(&bytes);
+            let _ = Commit1Output::from_bytes(&headed);
+        }
+
+        #[test]
+        fn empty_outputs_round_trip(values: [[u8; 32]; 5], number in 0u64..20, partitions in 0usize..5) {
+            let proof = RegisteredSealProof::new(number).unwrap();
+            let output = Commit1Output {
+                vanilla_proofs: vec![Vec::new(); partitions],
+                comm_r: Commitment(values[0]),
+                comm_d: Commitment(values[1]),
+                replica_id: ReplicaId(values[2]),
+                seed: Seed(values[3]),
+                ticket: Ticket(values[4]),
+            };
+            prop_assert_eq!(Commit1Output::from_bytes(&output.to_bytes(proof)).unwrap(), (proof, output.clone()));
+            prop_assert_eq!(Commit1Output::from_json(&output.to_json(proof)).unwrap(), (proof, output));
+        }
+    }
+}

@@ -254,10 +254,8 @@ fn eleven_layers_and_other_features_prove_and_verify() {
     let synthetic_32 =
         PoRepConfig::custom(SectorSize::KiB32, [7; 32], ApiVersion::V1_2_0, ProofFeature::Synthetic).unwrap();
     for config in [eleven, registered(0), registered(10), registered(15), synthetic_32] {
-        let sector = Sector::new(config, &pattern(SectorSize::KiB32)[..0]);
-        // The constructor wants the data of the size; write it now.
-        let data = pattern(sector.config.sector_size);
-        let sector = Sector::new(sector.config.clone(), &data);
+        let data = pattern(config.sector_size);
+        let sector = Sector::new(config, &data);
         let (_, pc2) = sector.seal();
         let public = sector.public(&pc2);
         let output = sector.c1(public, &Control::none()).unwrap();
