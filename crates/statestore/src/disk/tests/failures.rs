@@ -67,8 +67,11 @@ async fn a_full_disk_fails_the_waiters_and_passes() {
     assert!(matches!(again, StoreError::Full { .. }), "{again:?}");
     // The records were not touched, so reading goes on.
     assert_steps(&store, 1).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(matches!(store.health(), Health::Recovering { tries: 2.., .. }), "{:?}", store.health());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !matches!(store.health(), Health::Recovering { tries: 2.., .. }) {
+        assert!(Instant::now() < deadline, "it tries again: {:?}", store.health());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     disk.set(0);
     wait_until_serving(&store).await;
     for n in 2..=4 {
