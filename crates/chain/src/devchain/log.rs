@@ -57,8 +57,8 @@ pub(super) struct Log {
     spoiled: bool,
     /// The log begins a new generation at this size.
     limit: u64,
-    /// The heights at which generations begin, ascending.
-    generations: Vec<Epoch>,
+    /// The heights from which the chain can be read: genesis, and the checkpoints known to be whole. Ascending.
+    starts: Vec<Epoch>,
 }
 
 fn log_path(dir: &Path, height: Epoch) -> PathBuf {
@@ -202,7 +202,10 @@ impl Log {
         for height in heights(dir, "checkpoint-", ".tmp")? {
             remove(&checkpoint_path(dir, height).with_extension("tmp"))?;
         }
-        let known = heights(dir, "blocks-", ".log")?;
+        let mut starts: Vec<Epoch> = checkpoints.into_iter().filter(|h| *h <= from).collect();
+        if log_path(dir, 0).exists() {
+            starts.insert(0, 0);
+        }
         let state_bytes = std::fs::metadata(checkpoint_path(dir, from)).map_or(0, |m| m.len());
         let mut log = Self {
             dir: dir.to_owned(),
@@ -211,7 +214,7 @@ impl Log {
             bytes,
             spoiled: true,
             limit: MIN_LOG_BYTES.max(state_bytes * 4),
-            generations: known,
+            starts,
         };
         // Cuts a torn end off.
         log.repair()?;
@@ -257,30 +260,28 @@ impl Log {
         self.bytes >= self.limit
     }
 
-    /// Begins a new generation with the state at `height`.
+    /// Begins a new generation with the state at `height`. The new log is used even if its checkpoint cannot be
+    /// written: then the chain is read through the log before it.
     pub(super) fn rotate(&mut self, height: Epoch, checkpoint: &Checkpoint) -> Result<()> {
-        let next = log_path(&self.dir, height);
-        create(&next)?;
+        let path = log_path(&self.dir, height);
+        self.file = create(&path)?;
+        self.path = path;
+        self.bytes = LOG_MAGIC.len() as u64;
         let mut bytes = CHECKPOINT_MAGIC.to_vec();
         bytes.extend(frame_bytes(&cbor::encode(checkpoint)));
         let path = checkpoint_path(&self.dir, height);
         write_durably(&path.with_extension("tmp"), &path, &bytes)?;
-        self.file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(&next)
-            .map_err(|e| Error::storage("opening", &next, &e))?;
-        self.path = next;
-        self.bytes = LOG_MAGIC.len() as u64;
         self.limit = MIN_LOG_BYTES.max(bytes.len() as u64 * 4);
-        self.generations.push(height);
-        while self.generations.len() > 2 {
-            let old = self.generations[0];
-            // The checkpoint goes first: a log without its checkpoint is just not used.
+        self.starts.push(height);
+        let keep = self.starts[self.starts.len().saturating_sub(2)];
+        // Checkpoints go first: a log without its checkpoint is just not used.
+        for old in heights(&self.dir, "checkpoint-", ".cbor")?.into_iter().filter(|h| *h < keep) {
             remove(&checkpoint_path(&self.dir, old))?;
-            remove(&log_path(&self.dir, old))?;
-            self.generations.remove(0);
         }
+        for old in heights(&self.dir, "blocks-", ".log")?.into_iter().filter(|h| *h < keep) {
+            remove(&log_path(&self.dir, old))?;
+        }
+        self.starts.retain(|h| *h >= keep);
         Ok(())
     }
 }
@@ -292,13 +293,15 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes an empty log, durably.
-fn create(path: &Path) -> Result<()> {
+/// Makes an empty log, durably, to be written on.
+fn create(path: &Path) -> Result<File> {
     let make = || {
         let mut file = File::create(path)?;
         file.write_all(LOG_MAGIC)?;
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     };
-    make().map_err(|e| Error::storage("making", path, &e))?;
-    sync_folder(path)
+    let file = make().map_err(|e| Error::storage("making", path, &e))?;
+    sync_folder(path)?;
+    Ok(file)
 }

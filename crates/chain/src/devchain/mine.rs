@@ -60,7 +60,7 @@ fn lock(dir: &Path) -> Result<File> {
 }
 
 /// Adds a stored frame to the state.
-fn replay(state: &mut State, frame: Frame, randomness: Randomness) -> Result<(), String> {
+pub(super) fn replay(state: &mut State, frame: Frame, randomness: Randomness) -> Result<(), String> {
     let next = state.tip().height + 1;
     if frame.first != next {
         return Err(format!("block {next} is missing, block {} follows", frame.first));

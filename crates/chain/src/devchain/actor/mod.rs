@@ -182,6 +182,113 @@ pub(super) fn execute(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devchain::block::Tip;
+    use crate::devchain::verifier::{PoRepStatement, VerifierUnavailable};
+    use crate::params::{
+        PieceManifest, PreCommitInfo, PreCommitSectorBatch2Params, ProveCommitSectors3Params,
+        SectorActivation,
+    };
+    use crate::{Signature, SignedMessage};
+    use fvm_ipld_encoding::RawBytes;
+    use primitives::{Commitment, cids};
+    use proptest::prelude::*;
+
+    struct Always;
+
+    impl ProofVerifier for Always {
+        fn system(&self) -> &str {
+            "always"
+        }
+
+        fn verify_porep(&self, _: &PoRepStatement, _: &[u8]) -> Result<bool, VerifierUnavailable> {
+            Ok(true)
+        }
+    }
+
+    /// Parameters that are right at epochs 1 and 20.
+    fn right(number: u64) -> [Vec<u8>; 2] {
+        let info = PreCommitInfo {
+            seal_proof: 5,
+            number: SectorNumber(number),
+            sealed_cid: cids::comm_r_to_cid(&Commitment([1; 32])),
+            seal_rand_epoch: -100,
+            deal_ids: vec![],
+            expiration: 700_000,
+            unsealed_cid: None,
+        };
+        let cid = cids::comm_d_to_cid(&crate::pieces::zero_commitment(1024));
+        let pieces = vec![PieceManifest { cid, size: 1024, allocation: None, notify: vec![] }];
+        let prove = ProveCommitSectors3Params {
+            activations: vec![SectorActivation { number: SectorNumber(number), pieces }],
+            proofs: vec![RawBytes::new(vec![1; 32])],
+            aggregate_proof: RawBytes::default(),
+            aggregate_type: None,
+            require_activation_success: false,
+            require_notification_success: false,
+        };
+        [cbor::encode(&PreCommitSectorBatch2Params { sectors: vec![info] }), cbor::encode(&prove)]
+    }
+
+    /// Executes a pre-commit at epoch 1 and a prove-commit at epoch 20 with these parameters.
+    fn play(params: [Vec<u8>; 2]) -> [ExitCode; 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let proofs = ProofFiles::open(dir.path().to_owned()).unwrap();
+        let mut state = State::genesis(Tip::genesis(&"test"));
+        let randomness = Randomness { seed: [1; 32] };
+        let [pre, prove] = params;
+        [(1, 28, pre), (20, 34, prove)].map(|(now, method, params)| {
+            let env = Env {
+                policy: &Policy::development(),
+                miner: ActorId(1000),
+                worker: ActorId(100),
+                sector_size: SectorSize::KiB2,
+                randomness,
+                verifier: &Always,
+                proofs: &proofs,
+                now,
+            };
+            let message = Message {
+                version: 0,
+                to: Address::Id(1000),
+                from: Address::Id(100),
+                nonce: 0,
+                value: TokenAmount::ZERO,
+                gas_limit: 1,
+                gas_fee_cap: TokenAmount(100),
+                gas_premium: TokenAmount::ZERO,
+                method,
+                params,
+            };
+            let signed = SignedMessage { message, signature: Signature::Unsigned };
+            let included = Included { signed, forced: None };
+            let (receipts, changes) = execute(&env, &state, &[included]).unwrap();
+            let record = crate::devchain::block::Record { messages: vec![], receipts: vec![], changes };
+            state.apply(state.tip().child(&record, randomness), record);
+            receipts[0].exit_code
+        })
+    }
+
+    #[test]
+    fn right_parameters_pass() {
+        assert_eq!(play(right(7)), [ExitCode::OK, ExitCode::OK]);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_parameters_never_panic(
+            number in prop_oneof![0u64..30, any::<u64>()],
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3), which: bool,
+        ) {
+            let mut params = right(number);
+            let target = &mut params[usize::from(which)];
+            for (at, to) in flips {
+                let at = at.index(target.len());
+                target[at] = to;
+            }
+            let codes = play(params);
+            prop_assert!(codes[1] != ExitCode::OK || codes[0] == ExitCode::OK);
+        }
+    }
 
     #[test]
     fn deadlines_of_a_miner() {

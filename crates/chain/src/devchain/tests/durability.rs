@@ -323,3 +323,81 @@ async fn proofs_of_active_sectors_are_removed_after_finality() {
     let params = rig.commit(&[1]).await;
     assert_eq!(rig.prove_commit(&params).await.1.successes, 1);
 }
+
+#[tokio::test]
+async fn a_checkpoint_that_cannot_be_written_is_done_without() {
+    let rig = Rig::new().await;
+    rig.pre_committed(&[1]).await;
+    // A folder in its place makes the checkpoint of a height fail. Which height it is, is not known beforehand.
+    let next = rig.height().await + 1;
+    let blocked = |h: Epoch| rig.dir.path().join(format!("checkpoint-{h:012}.tmp"));
+    for height in next..next + 40 {
+        fs::create_dir(blocked(height)).unwrap();
+    }
+    let nonce = |made: u64| 1 + made;
+    for made in 0..40 {
+        let large = message(rig.chain.worker(), nonce(made), Method::Send, vec![0; 60_000]);
+        rig.chain.push(&large).await.unwrap();
+        rig.chain.mine(1).await.unwrap();
+    }
+    assert_eq!(files(rig.dir.path(), "blocks-").len(), 3, "two logs without a checkpoint");
+    let told = answers(&rig.chain, &[]).await;
+    rig.chain.close().await;
+    for height in next..next + 40 {
+        fs::remove_dir(blocked(height)).unwrap();
+    }
+    let chain = open(rig.dir.path()).await.unwrap();
+    assert_eq!(answers(&chain, &[]).await, told);
+    grow(&chain, rig.dir.path()).await;
+    let told = answers(&chain, &[]).await;
+    chain.close().await;
+    let chain = open(rig.dir.path()).await.unwrap();
+    assert_eq!(answers(&chain, &[]).await, told);
+}
+
+/// The files of schema 1, which later versions must read: made with `SEALRIG_BLESS=1 cargo test -p chain golden`.
+#[tokio::test]
+async fn golden_files_of_schema_1() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/devchain-1");
+    let copies = tempfile::tempdir().unwrap();
+    let (_, heads, cids) = life(copies.path()).await;
+    let fresh = copies.path().join("15");
+    let mut state = state::State::genesis(heads_genesis(&fresh));
+    replay_all(&fresh, &mut state);
+    fs::write(fresh.join("state.cbor"), cbor::encode(&state.to_checkpoint())).unwrap();
+    let names = ["devchain.json", "blocks-000000000000.log", "state.cbor"];
+    if std::env::var_os("SEALRIG_BLESS").is_some() {
+        fs::create_dir_all(&golden).unwrap();
+        for name in names {
+            fs::copy(fresh.join(name), golden.join(name)).unwrap();
+        }
+    }
+    for name in names {
+        let (got, expected) = (fs::read(fresh.join(name)).unwrap(), fs::read(golden.join(name)).unwrap());
+        assert!(got == expected, "{name} is written otherwise than by the first version of schema 1");
+    }
+    let stored: state::Checkpoint =
+        cbor::decode("checkpoint", &fs::read(golden.join("state.cbor")).unwrap()).unwrap();
+    assert_eq!(state::State::from_checkpoint(stored).unwrap().tip(), state.tip());
+
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(golden.join(names[0]), dir.path().join(names[0])).unwrap();
+    fs::copy(golden.join(names[1]), dir.path().join(names[1])).unwrap();
+    let chain = open(dir.path()).await.unwrap();
+    assert_eq!(chain.head().await.unwrap(), heads[15]);
+    let found = chain.search(&cids[1], &HEAD, None).await.unwrap().unwrap();
+    assert_eq!((found.height, found.receipt.exit_code), (15, ExitCode::OK));
+}
+
+fn heads_genesis(dir: &Path) -> block::Tip {
+    let identity = config::Identity::new(&config(1, ManualClock), "digest");
+    identity.settle(dir).unwrap();
+    block::Tip::genesis(&identity)
+}
+
+fn replay_all(dir: &Path, state: &mut state::State) {
+    let start = log::Log::open(dir).unwrap();
+    for frame in start.frames {
+        mine::replay(state, frame, block::Randomness { seed: [1; 32] }).unwrap();
+    }
+}

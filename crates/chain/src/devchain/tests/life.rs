@@ -176,6 +176,14 @@ async fn search_looks_no_further_than_asked() {
 }
 
 #[tokio::test]
+async fn the_chain_is_an_object() {
+    let Rig { chain, dir: _dir, .. } = Rig::new().await;
+    let chain: Arc<dyn Chain> = Arc::new(chain);
+    assert_eq!(chain.head().await.unwrap().height, 0);
+    chain.need_epoch(1);
+}
+
+#[tokio::test]
 async fn the_same_messages_give_the_same_chain() {
     let life = |seed| async move {
         let rig = Rig::with("digest", |c| c.seed = [seed; 32]).await;
