@@ -2,7 +2,7 @@
 //!
 //! - the [`Chain`] trait: what the pipeline needs to know and do, the same for every back end (`chain.md` §6.2);
 //! - the types that go to the chain, in tuple CBOR ([`message`], [`params`], [`Address`], [`TokenAmount`]; `chain.md`
-//!   §1), [randomness](randomness) (§2), [the numbers of the rules](policy) (§3.3) and [exit codes](exit) (§3.4);
+//!   §1), [`randomness`] (§2), [the numbers of the rules](policy) (§3.3) and [exit codes](exit) (§3.4);
 //! - [`devchain`]: an embedded development chain which enforces the miner actor's sealing rules and verifies every
 //!   proof with the verifier it is given (`pipeline.md` PL-13 to PL-16).
 //!

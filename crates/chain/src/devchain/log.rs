@@ -305,3 +305,49 @@ fn create(path: &Path) -> Result<File> {
     sync_folder(path)?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(first: Epoch) -> Frame {
+        Frame { first, records: vec![Record::default()], last: cbor::cid_of(&first) }
+    }
+
+    fn firsts(dir: &Path) -> Vec<Epoch> {
+        Log::open(dir).unwrap().frames.iter().map(|f| f.first).collect()
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(dir.path()).unwrap().log;
+        log.append(&frame(1)).unwrap();
+        // A disk that takes half of a frame and then nothing, not even the repair.
+        let half = frame_bytes(&cbor::encode(&frame(2)));
+        log.file.write_all(&half[..half.len() / 2]).unwrap();
+        let good = std::mem::replace(&mut log.file, File::open(&log.path).unwrap());
+        assert!(matches!(log.append(&frame(2)), Err(Error::Storage { .. })));
+        assert!(matches!(log.append(&frame(2)), Err(Error::Storage { doing: "repairing", .. })));
+        assert_eq!(firsts(dir.path()), [1]);
+        // When the disk is well again, the frame goes where the half one was.
+        log.file = good;
+        log.append(&frame(2)).unwrap();
+        log.append(&frame(3)).unwrap();
+        assert_eq!(firsts(dir.path()), [1, 2, 3]);
+    }
+
+    #[test]
+    fn only_the_last_frame_can_be_torn() {
+        let (one, two) = (frame_bytes(b"one"), frame_bytes(b"two"));
+        for cut in 0..one.len() {
+            assert!(can_be_torn(&one[..cut]));
+        }
+        let mut bad = one.clone();
+        bad[0] ^= 0xff;
+        assert!(can_be_torn(&bad));
+        assert!(!can_be_torn(&[bad, two].concat()));
+        assert_eq!(whole_frame(&one), Some(&b"one"[..]));
+        assert_eq!(whole_frame(&frame_bytes(b"")), None);
+    }
+}

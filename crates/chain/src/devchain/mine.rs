@@ -35,6 +35,8 @@ pub(super) struct Inner {
     /// Whoever makes blocks holds it; `None` once the chain is closed.
     pub(super) mining: Arc<tokio::sync::Mutex<Option<Files>>>,
     pub(super) head: watch::Sender<Tipset>,
+    /// Becomes true when the chain is closed.
+    pub(super) closed: watch::Sender<bool>,
 }
 
 /// The files of an open chain.
@@ -111,6 +113,7 @@ impl Inner {
             state: RwLock::new(state),
             mining: Arc::new(tokio::sync::Mutex::new(Some(Files { log, _lock: file_lock }))),
             head,
+            closed: watch::channel(false).0,
             config,
             genesis,
             verifier,

@@ -119,11 +119,13 @@ impl DevChain {
     }
 
     /// Ends the chain: no more blocks, and when this returns the one in the making is either whole or never was.
+    /// Whoever waits for a new head gets [`Error::Closed`]; questions are still answered.
     pub async fn close(&self) {
         if let Some(driver) = &self.driver {
             driver.abort();
         }
         *self.inner.mining.lock().await = None;
+        self.inner.closed.send_replace(true);
     }
 }
 

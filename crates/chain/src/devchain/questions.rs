@@ -81,9 +81,14 @@ impl Chain for DevChain {
     }
 
     async fn head_changed(&self, seen: &TipsetKey) -> Result<Tipset> {
-        let mut head = self.inner.head.subscribe();
-        let changed = head.wait_for(|tipset| tipset.key != *seen).await.map_err(|_| Error::Closed)?;
-        Ok(changed.clone())
+        let (mut head, mut closed) = (self.inner.head.subscribe(), self.inner.closed.subscribe());
+        tokio::select! {
+            biased;
+            changed = head.wait_for(|tipset| tipset.key != *seen) => {
+                changed.map(|tipset| tipset.clone()).map_err(|_| Error::Closed)
+            }
+            _ = closed.wait_for(|closed| *closed) => Err(Error::Closed),
+        }
     }
 
     fn need_epoch(&self, epoch: Epoch) {

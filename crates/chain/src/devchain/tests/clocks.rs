@@ -100,3 +100,19 @@ async fn a_waiter_that_comes_late_is_told_at_once() {
     chain.mine(1).await.unwrap();
     assert_eq!(chain.head_changed(&seen.key).await.unwrap().height, 1);
 }
+
+#[tokio::test]
+async fn waiters_learn_that_the_chain_is_closed() {
+    let (chain, _dir) = open(OnDemandClock).await;
+    let chain = Arc::new(chain);
+    let seen = chain.head().await.unwrap();
+    let waiter = {
+        let (chain, key) = (Arc::clone(&chain), seen.key.clone());
+        tokio::spawn(async move { chain.head_changed(&key).await })
+    };
+    tokio::task::yield_now().await;
+    chain.close().await;
+    assert_eq!(waiter.await.unwrap().unwrap_err(), Error::Closed);
+    assert_eq!(chain.head_changed(&seen.key).await.unwrap_err(), Error::Closed);
+    assert_eq!(chain.head().await.unwrap(), seen);
+}
