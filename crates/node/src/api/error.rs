@@ -1,0 +1,117 @@
+//! Refusals as HTTP answers.
+
+use crate::wire::{ErrorBody, SCHEMA};
+use crate::NodeError;
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use sealing::{PipelineError, StagingError, StorageError};
+use statemachine::{CreateError, SendError};
+
+/// A request that is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// What went wrong, as a sentence.
+    pub error: String,
+    /// What to do next.
+    pub next: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, error: impl ToString) -> Self {
+        Self { status, error: error.to_string(), next: None }
+    }
+
+    pub(crate) fn bad(error: impl ToString) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody { schema: SCHEMA, error: self.error, next: self.next };
+        (self.status, Json(body)).into_response()
+    }
+}
+
+fn of_storage(e: &StorageError) -> ApiError {
+    if e.is_capacity() {
+        ApiError::new(StatusCode::INSUFFICIENT_STORAGE, e)
+            .next("free space on that file system, remove sectors, or wait until running ones are finalized")
+    } else {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e).next("mend the file system, then try again")
+    }
+}
+
+fn of_send(e: &SendError) -> ApiError {
+    match e {
+        SendError::Unknown(_) => ApiError::new(StatusCode::NOT_FOUND, e).next("`sector-status` lists the sectors"),
+        SendError::Rejected { .. } => ApiError::new(StatusCode::CONFLICT, e),
+        SendError::InboxFull { .. } => ApiError::new(StatusCode::TOO_MANY_REQUESTS, e).next("try again in a minute"),
+        SendError::Stopping(_) | SendError::Gone(_) => stopping(),
+        SendError::Store { .. } => unavailable(e),
+        _ => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e),
+    }
+}
+
+fn stopping() -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping").next("start it again with `sealrig run`")
+}
+
+fn unavailable(e: impl ToString) -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, e).next("look at the node's log; what was accepted before is not lost")
+}
+
+impl From<PipelineError> for ApiError {
+    fn from(e: PipelineError) -> Self {
+        match &e {
+            PipelineError::Unknown(_) => {
+                Self::new(StatusCode::NOT_FOUND, &e).next("`sector-status` lists the sectors")
+            }
+            PipelineError::Refused { number, .. } | PipelineError::NothingToRetry { number, .. } => {
+                Self::new(StatusCode::CONFLICT, &e).next(format!("`sector-status {number}` says where it is and why"))
+            }
+            PipelineError::NotSealed { number, .. } => Self::new(StatusCode::CONFLICT, &e)
+                .next(format!("wait until it is sealed; `sector-status {number}` says how far it is")),
+            PipelineError::Unconfirmed { number, .. } => Self::new(StatusCode::CONFLICT, &e)
+                .next(format!("to remove it all the same: `sealrig sectors remove {number} --confirm {number}`")),
+            PipelineError::Storage(inner) => of_storage(inner),
+            PipelineError::Send(inner) => of_send(inner),
+            PipelineError::Create(CreateError::Stopping(_)) => stopping(),
+            PipelineError::Create(CreateError::Store { .. })
+            | PipelineError::Read(_)
+            | PipelineError::Chain { .. } => unavailable(&e),
+            PipelineError::Create(_) | PipelineError::Open(_) | PipelineError::Failed(_) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, &e)
+            }
+        }
+    }
+}
+
+impl From<StagingError> for ApiError {
+    fn from(e: StagingError) -> Self {
+        match &e {
+            StagingError::Empty { .. } => Self::bad(&e),
+            StagingError::Read { .. } => Self::bad(&e).next("send it again; nothing of it was kept"),
+            StagingError::Storage(inner) => of_storage(inner),
+        }
+    }
+}
+
+impl From<NodeError> for ApiError {
+    fn from(e: NodeError) -> Self {
+        match e {
+            NodeError::Pipeline(e) => e.into(),
+            NodeError::Staging(e) => e.into(),
+            NodeError::Storage(e) => of_storage(&e),
+            e => unavailable(&e),
+        }
+    }
+}
