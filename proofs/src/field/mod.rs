@@ -115,6 +115,12 @@ impl Fr {
         if sub_limbs(limbs, MODULUS).1 { Some(Fr(montgomery_mul(limbs, R2))) } else { None }
     }
 
+    /// The element whose Montgomery form these limbs are up to one multiple of r: below 2r.
+    #[inline]
+    pub(crate) const fn from_almost_reduced(limbs: [u64; 4]) -> Fr {
+        Fr(reduce_once(limbs))
+    }
+
     /// The canonical value, least significant limb first.
     #[inline]
     pub const fn to_limbs(self) -> [u64; 4] {
@@ -268,4 +274,4 @@ impl fmt::Debug for Fr {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

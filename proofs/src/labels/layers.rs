@@ -143,7 +143,9 @@ impl<'a> Labeller<'a> {
                 let digest = hash.finalize();
                 Ok(digest.as_bytes().try_into().expect("a BLAKE2b of 32 bytes was asked for"))
             });
-            let computed = self.layer(layer, Some(sender));
+            let computed = self.layer(layer, Some(&sender));
+            // Ends the writer.
+            drop(sender);
             let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // If writing failed, that is why computing stopped.
             let digest = written?;
@@ -154,7 +156,7 @@ impl<'a> Labeller<'a> {
     }
 
     /// Computes a layer into `current` and makes it `previous`; finished labels go to `sink`, if there is one.
-    fn layer(&mut self, layer: usize, sink: Option<SyncSender<Vec<u8>>>) -> Result<(), Error> {
+    fn layer(&mut self, layer: usize, sink: Option<&SyncSender<Vec<u8>>>) -> Result<(), Error> {
         let (filled, windows) = sync_channel::<Result<Vec<ParentList>, Error>>(2);
         let (give_back, spare) = sync_channel::<Vec<ParentList>>(4);
         let parents = self.parents;
@@ -178,7 +180,7 @@ impl<'a> Labeller<'a> {
         layer: usize,
         windows: &Receiver<Result<Vec<ParentList>, Error>>,
         give_back: &SyncSender<Vec<ParentList>>,
-        sink: Option<SyncSender<Vec<u8>>>,
+        sink: Option<&SyncSender<Vec<u8>>>,
     ) -> Result<(), Error> {
         let nodes = self.config.nodes();
         let phase = format!("layer {layer} of {}", self.config.layers);
@@ -193,7 +195,7 @@ impl<'a> Labeller<'a> {
             let lists = windows.recv().map_err(|_| Cancelled)??;
             midstate = self.hash_window::<P>(layer, start, &lists, midstate);
             let end = start + lists.len() as u64;
-            if let Some(sink) = &sink {
+            if let Some(sink) = sink {
                 let done = &self.current.nodes()[start as usize..end as usize];
                 // The writer has ended with an error, which its join brings; this one is not seen.
                 sink.send(done.as_flattened().to_vec()).map_err(|_| Cancelled)?;

@@ -274,7 +274,7 @@ mod tests {
     fn large_pieces_agree_with_a_slow_tree() {
         let piece_size = size(127 << 16);
         for data_len in [127u64 << 16, (127 << 15) + 12_345, 1] {
-            let mut data: Vec<u8> = (0..data_len).map(|k| (k * k >> 7) as u8).collect();
+            let mut data: Vec<u8> = (0..data_len).map(|k| ((k * k) >> 7) as u8).collect();
             let mut target = Vec::new();
             let source = Dribble(&data, 0);
             let added = add_piece(source, piece_size, Fill::Zeros, &mut target, 0, &Control::none()).unwrap();

@@ -37,38 +37,38 @@ struct Sparse {
 /// At the end of the block each other element is brought up to date by one dot product. That replaces a reduction per
 /// element and round by one per element and block.
 #[derive(Debug)]
-pub(super) struct Block<const T: usize> {
-    pub(super) rounds: Vec<BlockRound<T>>,
+pub(super) struct Block<const T: usize, C> {
+    pub(super) rounds: Vec<BlockRound<T, C>>,
     /// For element `j + 1`: the coefficients of `x_0, x_1, ...`, flattened with one row per element.
-    pub(super) update: Vec<Fr>,
+    pub(super) update: Vec<C>,
 }
 
 /// One round of a [`Block`].
 #[derive(Debug)]
-pub(super) struct BlockRound<const T: usize> {
+pub(super) struct BlockRound<const T: usize, C> {
     /// Added after the S-box.
-    pub(super) constant: Fr,
+    pub(super) constant: C,
     /// Coefficients of `x_0..=x_k`.
-    pub(super) of_x: Vec<Fr>,
+    pub(super) of_x: Vec<C>,
     /// `[0]` is unused; coefficients of elements 1.. as they were before the block.
-    pub(super) of_state: [Fr; T],
+    pub(super) of_state: [C; T],
 }
 
-/// The constants for width `T` in the form of the optimised evaluation.
+/// The constants for width `T` in the form of the optimised evaluation; `C` is how a constant is represented.
 #[derive(Debug)]
-pub(super) struct Instance<const T: usize> {
+pub(super) struct Instance<const T: usize, C = Fr> {
     /// Added before the first round.
-    pub(super) initial: [Fr; T],
+    pub(super) initial: [C; T],
     /// Added after the S-boxes of full rounds 1 to 4.
-    pub(super) first: [[Fr; T]; HALF],
+    pub(super) first: [[C; T]; HALF],
     /// Added after the S-boxes of full rounds 5 to 7.
-    pub(super) last: [[Fr; T]; HALF - 1],
+    pub(super) last: [[C; T]; HALF - 1],
     /// The MDS matrix by columns (it is symmetric).
-    pub(super) mds: [[Fr; T]; T],
+    pub(super) mds: [[C; T]; T],
     /// The matrix of full round 4 by columns.
-    pub(super) pre_sparse: [[Fr; T]; T],
+    pub(super) pre_sparse: [[C; T]; T],
     /// The partial rounds.
-    pub(super) blocks: Vec<Block<T>>,
+    pub(super) blocks: Vec<Block<T, C>>,
 }
 
 fn array<const T: usize>(row: &[Fr]) -> [Fr; T] {
@@ -82,7 +82,7 @@ fn square<const T: usize>(matrix: &Matrix) -> [[Fr; T]; T] {
 impl<const T: usize> Instance<T> {
     /// How many partial rounds share a block. Longer blocks save reductions (`T - 1` per block) and cost products
     /// (`b (b - 1) / 2`).
-    const BLOCK: usize = match T {
+    pub(super) const BLOCK: usize = match T {
         0..=3 => 3,
         4..=5 => 4,
         6..=9 => 5,
@@ -141,7 +141,31 @@ impl<const T: usize> Instance<T> {
         }
     }
 
-    fn block(scalars: &[Fr], sparse: &[Sparse]) -> Block<T> {
+    /// The same constants in another representation.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn map<D>(&self, f: impl Fn(Fr) -> D) -> Instance<T, D> {
+        let row = |row: &[Fr; T]| std::array::from_fn(|i| f(row[i]));
+        let all = |values: &[Fr]| values.iter().copied().map(&f).collect();
+        let round = |r: &BlockRound<T, Fr>| BlockRound {
+            constant: f(r.constant),
+            of_x: all(&r.of_x),
+            of_state: row(&r.of_state),
+        };
+        Instance {
+            initial: row(&self.initial),
+            first: self.first.each_ref().map(row),
+            last: self.last.each_ref().map(row),
+            mds: self.mds.each_ref().map(row),
+            pre_sparse: self.pre_sparse.each_ref().map(row),
+            blocks: self
+                .blocks
+                .iter()
+                .map(|b| Block { rounds: b.rounds.iter().map(round).collect(), update: all(&b.update) })
+                .collect(),
+        }
+    }
+
+    fn block(scalars: &[Fr], sparse: &[Sparse]) -> Block<T, Fr> {
         let rounds = sparse
             .iter()
             .enumerate()

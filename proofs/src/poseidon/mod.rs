@@ -4,6 +4,9 @@
 //! one Montgomery reduction per dot product and the partial rounds in blocks.
 
 mod grain;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod ifma;
 mod instance;
 mod matrix;
 mod permute;
@@ -36,7 +39,7 @@ impl Domain {
 pub const ARITIES: [usize; 7] = [2, 4, 8, 11, 16, 24, 36];
 
 macro_rules! instances {
-    ($($arity:literal $width:literal $get:ident;)*) => {
+    ($($arity:literal $width:literal $get:ident $lanes:ident;)*) => {
         $(fn $get() -> &'static Instance<$width> {
             static INSTANCE: OnceLock<Instance<$width>> = OnceLock::new();
             INSTANCE.get_or_init(Instance::generate)
@@ -60,7 +63,15 @@ macro_rules! instances {
 
         fn hash_groups(arity: usize, inputs: &[Fr], out: &mut [Fr]) {
             match arity {
-                $($arity => hash_groups_of($get(), inputs, out),)*
+                $($arity => $lanes::<$width>($get(), inputs, out, {
+                    #[cfg(target_arch = "x86_64")]
+                    {
+                        static LANES: OnceLock<ifma::LaneInstance<$width>> = OnceLock::new();
+                        &LANES
+                    }
+                    #[cfg(not(target_arch = "x86_64"))]
+                    &()
+                }),)*
                 arity => panic!("no Poseidon instance of arity {arity}"),
             }
         }
@@ -68,21 +79,61 @@ macro_rules! instances {
 }
 
 instances! {
-    2 3 width_3;
-    4 5 width_5;
-    8 9 width_9;
-    11 12 width_12;
-    16 17 width_17;
-    24 25 width_25;
-    36 37 width_37;
+    2 3 width_3 in_lanes;
+    4 5 width_5 in_lanes;
+    8 9 width_9 in_lanes;
+    11 12 width_12 in_lanes;
+    16 17 width_17 one_by_one;
+    24 25 width_25 one_by_one;
+    36 37 width_37 one_by_one;
 }
 
-fn hash_groups_of<const T: usize>(instance: &Instance<T>, inputs: &[Fr], out: &mut [Fr]) {
+#[cfg(target_arch = "x86_64")]
+type LaneConstants<const T: usize> = OnceLock<ifma::LaneInstance<T>>;
+#[cfg(not(target_arch = "x86_64"))]
+type LaneConstants<const T: usize> = ();
+
+/// Eight hashes at once where the processor can.
+fn in_lanes<const T: usize>(instance: &Instance<T>, inputs: &[Fr], out: &mut [Fr], lanes: &LaneConstants<T>) {
+    #[cfg(target_arch = "x86_64")]
+    if out.len() > 1
+        && let Some(token) = ifma::Token::detect()
+    {
+        let constants = lanes.get_or_init(|| ifma::LaneInstance::new(instance));
+        for (inputs, out) in inputs.chunks(ifma::LANES * (T - 1)).zip(out.chunks_mut(ifma::LANES)) {
+            token.hash(constants, inputs, out);
+        }
+        return;
+    }
+    one_by_one(instance, inputs, out, lanes);
+}
+
+fn one_by_one<const T: usize>(instance: &Instance<T>, inputs: &[Fr], out: &mut [Fr], _: &LaneConstants<T>) {
     let tag = Domain::Merkle.tag(T - 1);
     for (group, out) in inputs.chunks_exact(T - 1).zip(out) {
         let mut state = [tag; T];
         state[1..].copy_from_slice(group);
         *out = permute::hash_state(instance, &mut state);
+    }
+}
+
+/// Which implementation [`merkle_many`] uses on this processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Eight hashes at once, AVX-512 IFMA.
+    Avx512Ifma,
+    /// One at a time, portable.
+    Portable,
+}
+
+impl Backend {
+    /// The best one of this processor.
+    pub fn detect() -> Backend {
+        #[cfg(target_arch = "x86_64")]
+        if ifma::Token::detect().is_some() {
+            return Backend::Avx512Ifma;
+        }
+        Backend::Portable
     }
 }
 

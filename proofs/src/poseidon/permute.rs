@@ -29,7 +29,7 @@ fn full_round<const T: usize>(state: &mut [Fr; T], constants: &[Fr; T], columns:
 }
 
 #[inline(always)]
-fn partial_rounds<const T: usize>(state: &mut [Fr; T], block: &Block<T>) {
+fn partial_rounds<const T: usize>(state: &mut [Fr; T], block: &Block<T, Fr>) {
     let mut xs = [Fr::ZERO; 8];
     for (k, round) in block.rounds.iter().enumerate() {
         xs[k] = state[0].pow5() + round.constant;
