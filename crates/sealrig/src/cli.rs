@@ -56,7 +56,10 @@ impl Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    // Demo, Run, Sectors: the commands of the node go here.
+    Demo(Box<commands::demo::Demo>),
+    Run(Box<commands::run::Run>),
+    #[command(subcommand)]
+    Sectors(Box<commands::sectors::Sectors>),
     /// Single steps of sealing without a node or a chain, on files in a folder
     #[command(subcommand)]
     Tool(Box<commands::tool::Tool>),

@@ -1,6 +1,9 @@
 //! The commands, one file for each.
 
-// demo, run, sectors: the commands of the node go here.
+pub(crate) mod demo;
+pub(crate) mod run;
+pub(crate) mod sectors;
+mod service;
 pub(crate) mod tool;
 
 use crate::cli::{Cli, Command};
@@ -9,7 +12,9 @@ use crate::exit::Result;
 /// Runs the command.
 pub(crate) fn run(cli: &Cli) -> Result {
     match &cli.command {
-        // Demo, Run, Sectors: the commands of the node go here.
+        Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Run(args) => run::run(args, &cli.global),
+        Command::Sectors(command) => sectors::run(command, &cli.global),
         Command::Tool(tool) => tool::run(tool, &cli.global),
     }
 }
