@@ -93,6 +93,13 @@ impl Failure {
         self
     }
 
+    /// The same with another next step than the one that is there.
+    #[must_use]
+    pub(crate) fn replace_next(mut self, step: impl Into<String>) -> Self {
+        self.next = Some(step.into());
+        self
+    }
+
     /// Says it on stderr and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let mut text = format!("error: {}\n", self.message);

@@ -1,9 +1,21 @@
 //! `sealrig tool`: the stages of sealing one by one or all at once, on files in a folder, without node or chain.
 
+mod add_piece;
+mod commit1;
 mod commp;
+mod dir;
 mod failure;
+mod pieces;
+mod precommit1;
+mod precommit2;
+mod report;
+mod seal;
 mod source;
+mod stages;
+mod units;
+mod unseal;
 mod values;
+mod verify_vanilla;
 
 use crate::cli::Global;
 use crate::exit::Result;
@@ -18,6 +30,20 @@ use std::sync::Arc;
 pub(crate) enum Tool {
     /// Compute the piece commitment (CommP) of a file
     Commp(commp::Commp),
+    /// Seal a sector: AddPiece, PC1, PC2, C1, and verify the proofs
+    Seal(seal::Seal),
+    /// Add files to a sector as pieces
+    AddPiece(add_piece::AddPiece),
+    /// PC1: tree-D and the layers of labels
+    Precommit1(precommit1::PreCommit1),
+    /// PC2: tree-C, the sealed file, tree-R-last and CommR
+    Precommit2(precommit2::PreCommit2),
+    /// C1: vanilla proofs for a seed
+    Commit1(commit1::Commit1),
+    /// Verify the vanilla proofs of a C1 output
+    VerifyVanilla(verify_vanilla::VerifyVanilla),
+    /// Get data back out of a sealed sector
+    Unseal(unseal::Unseal),
 }
 
 /// What every tool gets: how to print, and the signals.
@@ -46,6 +72,13 @@ pub(crate) fn run(tool: &Tool, global: &Global) -> Result {
         Terminal { json: global.json, bars: Bars::new(global.json), cancel: interrupt::cancel_on_signal()? };
     let result = match tool {
         Tool::Commp(args) => commp::run(args, &terminal),
+        Tool::Seal(args) => seal::run(args, &terminal),
+        Tool::AddPiece(args) => add_piece::run(args, &terminal),
+        Tool::Precommit1(args) => precommit1::run(args, &terminal),
+        Tool::Precommit2(args) => precommit2::run(args, &terminal),
+        Tool::Commit1(args) => commit1::run(args, &terminal),
+        Tool::VerifyVanilla(args) => verify_vanilla::run(args, &terminal),
+        Tool::Unseal(args) => unseal::run(args, &terminal),
     };
     terminal.bars.clear();
     result
