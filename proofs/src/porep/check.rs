@@ -13,7 +13,7 @@ use std::path::Path;
 /// that the check can be repeated; the seed in `public` is not used.
 ///
 /// # Errors
-/// As [`super::commit1`]: the file that is damaged, or those that may be.
+/// As [`super::commit1()`]: the file that is damaged, or those that may be.
 pub fn check_sealed(
     config: &PoRepConfig,
     public: &PublicSector,

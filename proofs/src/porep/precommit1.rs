@@ -106,24 +106,21 @@ pub fn precommit1_with(
 ) -> Result<PreCommit1Output, PoRepError> {
     let comm_d = input.comm_d(config)?;
     let replica_id = input.replica_id(config)?;
-    tree_d(config, input.unsealed, input.cache, control)?;
-    let root = *TreeD::open(input.cache, config.nodes())?.root();
-    if root != comm_d.0 {
-        return Err(PoRepError::mismatch(
-            input.unsealed,
-            "CommD of the data (its pieces say otherwise)",
-            &comm_d.0,
-            &root,
-        ));
+    tree_d(config, input.unsealed, &comm_d, input.cache, control)?;
+    // A file that was taken from an earlier run.
+    let tree = TreeD::open(input.cache, config.nodes())?;
+    if tree.root() != &comm_d.0 {
+        return Err(PoRepError::mismatch(tree.path(), "root", &comm_d.0, tree.root()));
     }
     labels::generate_layers(config, parents, &replica_id, input.cache, control)?;
     Ok(PreCommit1Output::of(config, input.cache, comm_d, replica_id))
 }
 
-/// Makes the file of tree-D.
+/// Makes the file of tree-D. Data that is not that of the pieces ends here: the unit must not be recorded as done.
 fn tree_d(
     config: &PoRepConfig,
     unsealed: &Path,
+    comm_d: &Commitment,
     cache: &Path,
     control: &Control<'_>,
 ) -> Result<(), PoRepError> {
@@ -145,6 +142,10 @@ fn tree_d(
             }
         })?;
         control.report(TREE_D, total, total, "bytes");
+        if built.root != comm_d.0 {
+            let what = "CommD of the data (its pieces say otherwise)";
+            return Err(PoRepError::mismatch(unsealed, what, &comm_d.0, &built.root));
+        }
         Ok((built.len, built.digest))
     })
 }

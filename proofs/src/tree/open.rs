@@ -218,14 +218,13 @@ impl OctalTree {
         };
         let mut roots = self.base_roots.clone();
         let mut place = base;
-        for arity in [self.shape.sub_arity, self.shape.top_arity] {
-            if arity > 0 {
-                let group: Vec<Node> =
-                    roots[place / arity * arity..][..arity].iter().map(|e| e.to_bytes_le()).collect();
-                levels.push(element_of(&group, place % arity));
-                place /= arity;
-                roots = roots.chunks(arity).map(crate::poseidon::merkle).collect();
-            }
+        let upper = [self.shape.sub_arity, self.shape.top_arity];
+        for arity in upper.into_iter().filter(|&arity| arity > 0) {
+            let group: Vec<Node> =
+                roots[place / arity * arity..][..arity].iter().map(|e| e.to_bytes_le()).collect();
+            levels.push(element_of(&group, place % arity));
+            place /= arity;
+            roots = roots.chunks(arity).map(crate::poseidon::merkle).collect();
         }
         Ok(MerkleProof::assemble(&PathShape::octal(&self.shape), leaf, self.root, levels))
     }

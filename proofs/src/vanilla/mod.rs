@@ -3,6 +3,7 @@
 //! The types here are the reference's, field by field, because their JSON and byte forms are interchanged. [`prove`]
 //! makes them from a sector's files, [`verify`] checks them, [`wire`] is the C1 output as other tools read it.
 
+mod fault;
 pub mod prove;
 pub mod verify;
 pub mod wire;

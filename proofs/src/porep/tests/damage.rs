@@ -206,8 +206,13 @@ fn pc1_refuses_data_that_is_not_its_pieces() {
     assert!(matches!(&e, PoRepError::Tree(TreeError::NotCanonical { node: 0, .. })), "{e}");
     other[31] = 0;
     fs::write(&unsealed, &other).unwrap();
-    let e = sector.pc1(&Control::none()).unwrap_err();
+    let manifest = sector.manifest();
+    let known = Control { units: &manifest, ..Control::none() };
+    let e = sector.pc1(&known).unwrap_err();
     assert!(e.to_string().contains("its pieces say otherwise"), "{e}");
+    // The wrong tree was not recorded: with the right data it goes on.
+    fs::write(&unsealed, &good).unwrap();
+    sector.pc1(&known).unwrap();
 
     // A piece of half the sector is not the sector (proofs.md §13, trap 15).
     fs::write(&unsealed, &good).unwrap();

@@ -242,6 +242,37 @@ fn files_have_the_names_and_lengths_of_the_reference() {
     }
 }
 
+/// Two rows that tree-R-last does not keep, chunks that are not the whole tree, a key and data of many blocks.
+#[test]
+fn a_sector_of_8_mib_proves_and_unseals() {
+    let proof = RegisteredSealProof::new(6).unwrap();
+    let data = pattern(SectorSize::MiB8);
+    let sector = Sector::new(PoRepConfig::registered(proof), &data);
+    let pc2 = sector.seal_with_manifest().unwrap();
+    let public = sector.public(&pc2);
+    let output = sector.c1(public, &Control::none()).unwrap();
+    verify_vanilla(&sector.config, &public, &output).unwrap();
+    let sealed = sector.path("sealed");
+    check_sealed(&sector.config, &public, &sector.cache(), &sealed, 30, &Control::none()).unwrap();
+    for (id, len) in [("tree-d", 16_777_184), ("tree-c", 9_586_976), ("tree-r-last", 18_720)] {
+        assert_eq!(fs::metadata(sector.store(id)).unwrap().len(), len, "{id}");
+    }
+    let input = crate::unseal::UnsealInput {
+        sealed: &sealed,
+        prover_id: public.prover_id,
+        sector_number: public.sector_number,
+        ticket: public.ticket,
+        comm_d: public.comm_d,
+    };
+    let unsealer =
+        crate::unseal::Unsealer::with(&sector.config, &sector.parents, &input, &Control::none()).unwrap();
+    unsealer.verify(&Control::none()).unwrap();
+    let mut out = Vec::new();
+    unsealer.read(1_000_003..5_000_021, &mut out, &Control::none()).unwrap();
+    let expected: Vec<u8> = (1_000_003..5_000_021u64).map(|k| (7 * k + 3) as u8).collect();
+    assert!(out == expected);
+}
+
 fn store(id: &str) -> String {
     format!("sc-02-data-{id}.dat")
 }
