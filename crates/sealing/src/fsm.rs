@@ -1,0 +1,372 @@
+//! The planner map: every state of a sector, every event it takes, and where that leads.
+//!
+//! Read it as a table. `on(E::X, to(S::Y))` moves the sector, `stay()` changes the record only, and what a state does not
+//! list falls to its `otherwise`. A step's failure is classified where it arises and finds its row by class. The classes
+//! that say nothing about the sector (transient, capacity, worker lost, and the engine's own: panic, time-out,
+//! cancelled) are retried in place in every state (PL-9). No rule deletes anything but `Remove`, which only a person sends.
+
+use crate::apply::{
+    self as a, failed, input_damaged, precommit1_failed, precommit2_failed, proof_failed,
+    removal_or_finalize, removal_or_proving, remove_requested,
+};
+use crate::{EventKind as E, Sector, State as S};
+use statemachine::{
+    Class as C, PlannerMap, RetryPolicy, Rule, Sender, StateBuilder, ignore, one_of, one_of_failure, park,
+    reject, retry, stay, to,
+};
+use std::time::Duration;
+
+const SEALED: &str = "the sector no longer takes pieces or orders to seal; it is being sealed or past that";
+const LATE: &str = "answers a question that is no longer open";
+const BACK: &str = "the sector is not in a failed state that this would leave";
+
+const LOOK: &str =
+    "look at the reason, mend it, then `sealrig sectors retry N`, or give up with `sealrig sectors remove N`";
+
+/// A minute between looks at what somebody has to mend anyway.
+const PATIENT: RetryPolicy = RetryPolicy { first: Duration::from_secs(60), ..RetryPolicy::DEFAULT };
+
+/// The classes that are a verdict about the sector, its data or its place on the chain.
+const VERDICTS: [C; 5] = [C::CorruptInput, C::InvalidOutput, C::Rejected, C::Expired, C::Permanent];
+
+/// Rows for several failure classes at once.
+trait FailRows {
+    /// One rule for these classes.
+    fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self;
+}
+
+impl FailRows for StateBuilder<Sector> {
+    fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self {
+        classes.iter().fold(self, |row, class| row.fail(*class, rule.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// The map of a sector.
+pub fn planner_map() -> PlannerMap<Sector> {
+    use Sender::{Outbox, Outside, Step, Timer};
+
+    PlannerMap::builder(S::Empty)
+        // Who sends what.
+        .events(Outside, &[E::Start, E::StartCc, E::AddPiece, E::StartPacking, E::Remove, E::ForgetFaults])
+        .events(Timer, &[E::NextPiece, E::RetryWaitDeals, E::PackingDue])
+        .events(
+            Step,
+            &[E::PieceAdded, E::Packed, E::Ticket, E::PreCommit1, E::PreCommit2, E::PreCommitBatchSent],
+        )
+        .events(Step, &[E::PreCommitFound, E::CommitFound])
+        .events(
+            Step,
+            &[E::Committed, E::CommitAggregateSent, E::Finalized, E::Removed, E::OldTicket, E::SealAgain],
+        )
+        .events(Step, &[E::RetryPacking, E::RetrySealPreCommit1, E::RetrySealPreCommit2, E::RetryPreCommit])
+        .events(
+            Step,
+            &[E::RetryComputeProof, E::RetryWaitSeed, E::RetrySubmitCommit, E::RetryFinalize, E::RetryRemove],
+        )
+        .events(Step, &[E::UnitStarted, E::UnitFinished, E::UnitRefused])
+        .events(Outbox, &[E::PreCommitLanded, E::ResendPreCommit, E::ChainPreCommitFailed, E::SeedReady])
+        .events(Outbox, &[E::CommitLanded, E::ResendCommit, E::ChainCommitFailed])
+        // For all states.
+        .control(E::Remove, to(S::Removing).apply(remove_requested))
+        .failures(&[
+            (C::Transient, retry()),
+            (C::Capacity, retry()),
+            (C::WorkerLost, retry()),
+            (C::Panic, retry()),
+            (C::Timeout, retry()),
+            (C::Cancelled, retry()),
+            (C::NeedsPerson, park(LOOK)),
+        ])
+        // ---- input ----
+        .state(S::Empty, |s| {
+            s.resting()
+                .on(E::Start, to(S::WaitDeals).apply(a::start))
+                .on(E::StartCc, to(S::Packing).apply(a::start_cc))
+                .otherwise(reject("the sector is not started yet"))
+        })
+        .state(S::WaitDeals, |s| {
+            s.resting()
+                .on(E::AddPiece, to(S::AddPiece).apply(a::add_piece))
+                .on(E::NextPiece, to(S::AddPiece))
+                .on_each(
+                    &[E::StartPacking, E::PackingDue],
+                    &one_of(&[S::Packing, S::AddPiece], a::pieces_before_packing).apply(a::pack_requested),
+                )
+                .otherwise(ignore(LATE))
+        })
+        .state(S::AddPiece, |s| {
+            s.step()
+                .needs("add-piece", 1)
+                .on(E::AddPiece, stay().apply(a::add_piece))
+                .on_each(&[E::StartPacking, E::PackingDue], &stay().apply(a::pack_requested))
+                .on(E::PieceAdded, to(S::WaitDeals).apply(a::piece_added))
+                .on(E::UnitStarted, stay())
+                .on(E::UnitFinished, stay())
+                .fail_each(&VERDICTS, to(S::AddPieceFailed).apply_failure(a::piece_left_out))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::AddPieceFailed, |s| {
+            s.on(E::AddPiece, stay().apply(a::add_piece))
+                .on_each(&[E::StartPacking, E::PackingDue], &stay().apply(a::pack_requested))
+                .on(E::RetryWaitDeals, to(S::WaitDeals).apply(a::back_to_input))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::Packing, |s| {
+            s.step()
+                .needs("add-piece", 1)
+                .on(E::Packed, to(S::GetTicket).apply(a::packed))
+                .on(E::AddPiece, reject(SEALED))
+                .fail_each(&VERDICTS, to(S::PackingFailed).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::PackingFailed, |s| {
+            s.step()
+                .retry(PATIENT)
+                .on(E::RetryPacking, to(S::Packing))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail_each(&VERDICTS, park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        // ---- sealing ----
+        .state(S::GetTicket, |s| {
+            s.step()
+                .on(E::Ticket, to(S::PreCommit1).apply(a::ticket))
+                .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::PreCommit1, |s| {
+            s.step()
+                .needs("precommit1", 1)
+                .on(E::UnitStarted, stay())
+                .on(E::UnitFinished, stay())
+                .on(E::UnitRefused, stay())
+                .on(E::PreCommit1, to(S::PreCommit2).apply(a::precommit1))
+                .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(C::CorruptInput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
+                .fail(C::InvalidOutput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
+                .fail(C::Rejected, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
+                .fail(C::Expired, to(S::GetTicket).apply_failure(a::expired))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::SealPreCommit1Failed, |s| {
+            s.step()
+                .on(E::RetrySealPreCommit1, to(S::PreCommit1))
+                .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::PreCommit2, |s| {
+            s.step()
+                .needs("precommit2", 1)
+                .on(E::UnitStarted, stay())
+                .on(E::UnitFinished, stay())
+                .on(E::UnitRefused, stay())
+                .on(E::PreCommit2, to(S::SubmitPreCommitBatch).apply(a::precommit2))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(
+                    C::CorruptInput,
+                    one_of_failure(&[S::SealPreCommit1Failed, S::SealPreCommit2Failed], a::maker)
+                        .apply_failure(input_damaged),
+                )
+                .fail(C::InvalidOutput, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
+                .fail(C::Rejected, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
+                .fail(C::Expired, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::SealPreCommit2Failed, |s| {
+            s.step()
+                .on(E::RetrySealPreCommit2, to(S::PreCommit2))
+                .on(E::RetrySealPreCommit1, to(S::PreCommit1))
+                .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        // ---- pre-commit ----
+        .state(S::SubmitPreCommitBatch, |s| {
+            s.step()
+                .on(E::PreCommitBatchSent, to(S::PreCommitBatchWait).apply(a::precommit_sent))
+                .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(C::CorruptInput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
+                .fail(C::InvalidOutput, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
+                .fail(C::Rejected, to(S::PreCommitFailed).apply_failure(failed))
+                .fail(C::Expired, to(S::PreCommitFailed).apply_failure(failed))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::PreCommitBatchWait, |s| {
+            s.on(E::PreCommitLanded, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::ChainPreCommitFailed, to(S::PreCommitFailed).apply(a::precommit_refused))
+                .on(E::ResendPreCommit, to(S::SubmitPreCommitBatch))
+                .on(E::AddPiece, reject(SEALED))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::PreCommitFailed, |s| {
+            s.step()
+                .on(E::RetryPreCommit, to(S::SubmitPreCommitBatch))
+                .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
+                .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::WaitSeed, |s| {
+            s.on(E::SeedReady, to(S::Committing).apply(a::seed))
+                .on(E::ChainPreCommitFailed, to(S::PreCommitFailed).apply(a::precommit_refused))
+                .on(E::AddPiece, reject(SEALED))
+                .otherwise(ignore(LATE))
+        })
+        // ---- commit ----
+        .state(S::Committing, |s| {
+            s.step()
+                .needs("commit", 1)
+                .on(E::UnitStarted, stay())
+                .on(E::UnitFinished, stay())
+                .on(E::Committed, to(S::SubmitCommitAggregate).apply(a::committed))
+                .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(
+                    C::CorruptInput,
+                    one_of_failure(&[S::SealPreCommit1Failed, S::SealPreCommit2Failed], a::maker)
+                        .apply_failure(input_damaged),
+                )
+                .fail(C::InvalidOutput, to(S::ComputeProofFailed).apply_failure(proof_failed))
+                .fail(C::Rejected, to(S::CommitFailed).apply_failure(failed))
+                .fail(C::Expired, to(S::CommitFailed).apply_failure(failed))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::ComputeProofFailed, |s| {
+            s.step()
+                .on(E::RetryComputeProof, to(S::Committing))
+                .on(E::SealAgain, to(S::SealPreCommit1Failed).apply(a::seal_again))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::SubmitCommitAggregate, |s| {
+            s.step()
+                .on(E::CommitAggregateSent, to(S::CommitAggregateWait).apply(a::commit_sent))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
+                .on(E::RetryComputeProof, to(S::Committing))
+                .on(E::AddPiece, reject(SEALED))
+                .fail(C::CorruptInput, to(S::ComputeProofFailed).apply_failure(proof_failed))
+                .fail(C::InvalidOutput, to(S::ComputeProofFailed).apply_failure(proof_failed))
+                .fail(C::Rejected, to(S::CommitFailed).apply_failure(failed))
+                .fail(C::Expired, to(S::CommitFailed).apply_failure(failed))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::CommitAggregateWait, |s| {
+            s.on(E::CommitLanded, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::ChainCommitFailed, to(S::CommitFailed).apply(a::commit_refused))
+                .on(E::ResendCommit, to(S::SubmitCommitAggregate))
+                .on(E::AddPiece, reject(SEALED))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::CommitFailed, |s| {
+            s.step()
+                .on(E::RetrySubmitCommit, to(S::SubmitCommitAggregate))
+                .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
+                .on(E::RetryComputeProof, to(S::Committing))
+                .on(E::SealAgain, to(S::SealPreCommit1Failed).apply(a::seal_again))
+                .on(E::RetryPreCommit, to(S::SubmitPreCommitBatch))
+                .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+                .fail_each(&VERDICTS[..4], park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        // ---- on chain ----
+        .state(S::FinalizeSector, |s| {
+            s.step()
+                .needs("finalize", 1)
+                .on(
+                    E::Remove,
+                    one_of(&[S::Removing, S::FinalizeSector], removal_or_finalize).apply(remove_requested),
+                )
+                .on(E::UnitStarted, stay())
+                .on(E::UnitFinished, stay())
+                .on(E::Finalized, to(S::Proving))
+                .on(E::AddPiece, reject(SEALED))
+                .fail_each(&VERDICTS, to(S::FinalizeFailed).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::FinalizeFailed, |s| {
+            s.step()
+                .retry(PATIENT)
+                .on(
+                    E::Remove,
+                    one_of(&[S::Removing, S::FinalizeSector], removal_or_finalize).apply(remove_requested),
+                )
+                .on(E::RetryFinalize, to(S::FinalizeSector))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail_each(&VERDICTS, park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::Proving, |s| {
+            s.resting()
+                .on(E::Remove, one_of(&[S::Removing, S::Proving], removal_or_proving).apply(remove_requested))
+                .on(E::AddPiece, reject(SEALED))
+                .otherwise(ignore(LATE))
+        })
+        // ---- the end ----
+        .state(S::FailedUnrecoverable, |s| {
+            s.resting().on(E::AddPiece, reject(SEALED)).otherwise(ignore(BACK))
+        })
+        .state(S::Removing, |s| {
+            s.step()
+                .on(E::Remove, ignore("the sector is being removed already"))
+                .on(E::Removed, to(S::Removed))
+                .on(E::AddPiece, reject(SEALED))
+                .fail_each(&VERDICTS, to(S::RemoveFailed).apply_failure(failed))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::RemoveFailed, |s| {
+            s.step()
+                .retry(PATIENT)
+                .on(E::RetryRemove, to(S::Removing))
+                .on(E::AddPiece, reject(SEALED))
+                .on(E::ForgetFaults, stay().apply(a::forget_faults))
+                .fail_each(&VERDICTS, park(LOOK))
+                .otherwise(ignore(LATE))
+        })
+        .state(S::Removed, |s| {
+            s.final_()
+                .on(E::Remove, ignore("the sector is removed already"))
+                .on(E::AddPiece, reject("the sector is removed"))
+                .otherwise(ignore(LATE))
+        })
+        .build()
+}
