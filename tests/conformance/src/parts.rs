@@ -3,7 +3,7 @@
 use crate::case::porep_id;
 use crate::oracle;
 use crate::shared::stream::Stream;
-use crate::shared::{Artifacts, B32, Feature, Part, Version, list};
+use crate::shared::{Artifacts, B32, Data, Feature, Part, Piece, Version, list};
 use anyhow::{Context, Result};
 
 /// A family of single-function cases.
@@ -67,15 +67,19 @@ fn comm_p(_: &mut Stream, index: u64, name: &str) -> Part {
 }
 
 fn comm_d(s: &mut Stream, _: u64, _: &str) -> Part {
+    /// For a sector without pieces the reference hashes the whole sector: more would take minutes and gigabytes.
+    const EMPTY_UP_TO: u64 = 16 << 20;
     let sector_size = NODES[s.below(10) as usize] * 32;
-    let pieces = crate::case::pieces(s, sector_size / 128 * 127, "");
+    let capacity = sector_size / 128 * 127;
+    let mut pieces = crate::case::pieces(s, capacity, "");
+    if pieces.is_empty() && sector_size > EMPTY_UP_TO {
+        pieces = vec![Piece { size: capacity, data: Data::Zero }];
+    }
     // Also lists that end early: the result is then not extended to the sector (proofs.md §11.4).
-    let keep = if pieces.is_empty() || s.below(3) > 0 {
-        pieces.len()
-    } else {
-        1 + s.below(pieces.len() as u64) as usize
-    };
-    Part::CommD { sector_size, pieces: pieces[..keep].iter().map(|p| (B32(s.element()), p.size)).collect() }
+    if !pieces.is_empty() && s.below(3) == 0 {
+        pieces.truncate(1 + s.below(pieces.len() as u64) as usize);
+    }
+    Part::CommD { sector_size, pieces: pieces.iter().map(|p| (B32(s.element()), p.size)).collect() }
 }
 
 fn replica_id(s: &mut Stream, _: u64, _: &str) -> Part {
