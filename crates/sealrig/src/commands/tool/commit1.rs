@@ -53,6 +53,9 @@ pub(super) fn run(args: &Commit1, terminal: &Terminal) -> Result {
         challenges: output.vanilla_proofs.iter().map(Vec::len).sum(),
     };
     let text = report::line("proofs", report.c1.display())
-        + &report::line("challenges", format!("{} in {} partitions", report.challenges, report.partitions));
+        + &report::line(
+            "challenges",
+            format!("{} in {}", report.challenges, report::count(report.partitions, "partition")),
+        );
     report::print(terminal, &report, &text)
 }

@@ -3,17 +3,22 @@
 use crate::exit::{Exit, Failure};
 use proofs::control::Cancelled;
 use proofs::files::FileError;
+use proofs::files::config::AuxError;
 use proofs::manifest::ManifestError;
 use proofs::porep::PoRepError;
 use proofs::tree::open::TreeError;
 use proofs::unseal::UnsealError;
 use std::io;
+use std::path::Path;
 
 /// What helps against an error of the operating system, if it is one of the usual ones.
 pub(super) fn remedy(why: &io::Error) -> Option<&'static str> {
     match why.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room on that disk and run the same command again; finished work is kept")
+        }
+        io::ErrorKind::FileTooLarge => {
+            Some("use a disk, or raise the limit (`ulimit -f`), that allows files of this size")
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("check the rights on the file and its folder, or use another folder")
@@ -22,19 +27,46 @@ pub(super) fn remedy(why: &io::Error) -> Option<&'static str> {
     }
 }
 
-fn with_remedy(message: String, why: &io::Error) -> Failure {
+fn with_remedy(message: String, why: &io::Error, path: Option<&Path>) -> Failure {
     let failure = Failure::failed(message);
     match (remedy(why), why.kind()) {
         (Some(remedy), _) => failure.next(remedy),
-        (None, io::ErrorKind::NotFound) => {
-            failure.next("run the earlier stage that makes this file, or check the name of the folder")
-        }
+        (None, io::ErrorKind::NotFound) => failure.next(match path.and_then(stage_of) {
+            Some(stage) => format!("run `sealrig tool {stage}` on the folder first, or check its name"),
+            None => "check the name of the folder".to_owned(),
+        }),
         _ => failure,
     }
 }
 
-const DAMAGED: &str =
-    "run the stage that makes this file again: it keeps what is good and makes the rest anew";
+/// The stage that makes a file of a sector.
+fn stage_of(path: &Path) -> Option<&'static str> {
+    const MAKERS: [(&str, &str); 8] = [
+        ("unsealed", "add-piece"),
+        ("tree-d", "precommit1"),
+        ("layer-", "precommit1"),
+        ("tree-c", "precommit2"),
+        ("tree-r-last", "precommit2"),
+        ("p_aux", "precommit2"),
+        ("t_aux", "precommit2"),
+        ("sealed", "precommit2"),
+    ];
+    let name = path.file_name()?.to_str()?;
+    let id = name.strip_prefix("sc-02-data-").unwrap_or(name);
+    MAKERS.iter().find(|(stem, _)| id.starts_with(stem)).map(|(_, stage)| *stage)
+}
+
+/// A file is damaged or of another sector.
+fn damaged(message: String, path: &Path) -> Failure {
+    Failure::new(Exit::Verification, message).next(match stage_of(path) {
+        Some("add-piece") | None => {
+            "run `sealrig tool seal` with the files again, or begin anew in another --dir".to_owned()
+        }
+        Some(stage) => {
+            format!("run `sealrig tool {stage}` again: it keeps what is good and makes the rest anew")
+        }
+    })
+}
 
 /// An error of a primitive of the proofs.
 pub(super) fn of_proofs(error: proofs::Error) -> Failure {
@@ -42,8 +74,9 @@ pub(super) fn of_proofs(error: proofs::Error) -> Failure {
     let message = error.to_string();
     match error {
         Error::Cancelled(cancelled) => of_cancelled(cancelled),
-        Error::File { source, .. } | Error::Stream { source, .. } => with_remedy(message, &source),
-        Error::FileLength { .. } => Failure::new(Exit::Verification, message).next(DAMAGED),
+        Error::File { source, path, .. } => with_remedy(message, &source, Some(&path)),
+        Error::Stream { source, .. } => with_remedy(message, &source, None),
+        Error::FileLength { path, .. } => damaged(message, &path),
         Error::Memory { .. } => {
             Failure::failed(message).next("close other programs or use a larger computer")
         }
@@ -78,9 +111,10 @@ pub(super) fn of_stage(error: PoRepError) -> Failure {
             "run `sealrig tool {}` again: it keeps what is good and makes the rest anew",
             unit.stage
         )),
-        PoRepError::Tree(_) | PoRepError::Mismatch { .. } | PoRepError::Aux(_) => {
-            Failure::new(Exit::Verification, message).next(DAMAGED)
-        }
+        PoRepError::Tree(e) => damaged(message, e.path()),
+        PoRepError::Mismatch { file, .. } => damaged(message, &file),
+        PoRepError::Aux(AuxError::Content { path, .. }) => damaged(message, &path),
+        PoRepError::Aux(AuxError::File(e)) => of_file(e),
         PoRepError::SelfCheck { .. } => Failure::new(Exit::Verification, message)
             .next("run `sealrig tool precommit1` and `sealrig tool precommit2` again: they find and replace what is damaged"),
         PoRepError::InPlace(_) => Failure::failed(message).next("give the sector a folder of its own"),
@@ -110,5 +144,22 @@ pub(super) fn of_unseal(error: UnsealError) -> Failure {
                 "check ticket, sector and CommD; if they are right, the sealed file is damaged: seal again",
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proofs::files::{TREE_D, layer_id, store_path};
+
+    #[test]
+    fn every_file_has_the_stage_that_makes_it() {
+        let of = |path: &str| stage_of(Path::new(path));
+        assert_eq!(stage_of(&store_path(Path::new("d/cache"), &layer_id(11))), Some("precommit1"));
+        assert_eq!(stage_of(&store_path(Path::new("d/cache"), TREE_D)), Some("precommit1"));
+        assert_eq!(of("d/cache/sc-02-data-tree-c-3.dat"), Some("precommit2"));
+        assert_eq!(of("d/cache/p_aux"), Some("precommit2"));
+        assert_eq!((of("d/sealed"), of("d/unsealed")), (Some("precommit2"), Some("add-piece")));
+        assert_eq!((of("sealed/data.bin"), of("/")), (None, None));
     }
 }

@@ -1,6 +1,7 @@
 //! Putting the user's files into the unsealed file, as pieces that begin at multiples of their sizes (proofs.md §11.2).
 
 use super::dir::{Piece, Record, SealDir};
+use super::report::count;
 use super::source::{Source, cannot};
 use super::{Terminal, failure};
 use crate::exit::{Failure, Result};
@@ -41,16 +42,20 @@ pub(super) fn check_fit(size: SectorSize, mut written: u64, sources: &[Source]) 
         let end = at.saturating_add(need.bytes());
         if end > size.unpadded_bytes() {
             let fits = match largest_after(size, written) {
-                0 => "the sector is full then".to_owned(),
-                free => format!("after them a piece of at most {free} bytes fits"),
+                0 => "and the sector is full".to_owned(),
+                free => format!("and a piece of at most {free} bytes fits"),
             };
             return Err(Failure::usage(format!(
                 "{} does not fit: its piece of {} bytes would take bytes {at} to {end} of a sector that holds {} \
-                 ({size}); the {} pieces before it fit, {fits}",
+                 ({size}); {} before it, {fits}",
                 source.path().display(),
                 need.bytes(),
                 size.unpadded_bytes(),
-                i,
+                match i {
+                    0 => "no piece is".to_owned(),
+                    1 => "1 piece is".to_owned(),
+                    n => format!("{n} pieces are"),
+                },
             ))
             .next("give fewer or smaller files, or a seal proof of a larger sector"));
         }
@@ -135,7 +140,14 @@ pub(super) fn same_pieces(dir: &SealDir, record: &Record, sources: &[Source], te
             .next("give the same files in the same order, or another --dir")
     };
     if record.pieces.len() != sources.len() {
-        return Err(other(format!("{} pieces, {} files were given", record.pieces.len(), sources.len())));
+        return Err(other(format!(
+            "it has {}, and {} given",
+            count(record.pieces.len(), "piece"),
+            match sources.len() {
+                1 => "1 file was".to_owned(),
+                n => format!("{n} files were"),
+            }
+        )));
     }
     for (i, (piece, source)) in record.pieces.iter().zip(sources).enumerate() {
         let number = i + 1;

@@ -114,6 +114,11 @@ pub(super) fn line(name: &str, value: impl std::fmt::Display) -> String {
     format!("{name:<17} {value}\n")
 }
 
+/// "1 piece", "2 pieces".
+pub(super) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Milliseconds each stage took.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]

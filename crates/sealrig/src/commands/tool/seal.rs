@@ -4,7 +4,7 @@ use super::dir::{Record, SealDir};
 use super::report::{self, DataReport, SealedReport, StageTimes};
 use super::source::Source;
 use super::stages::{self, Work};
-use super::units::{Account, Units};
+use super::units::Account;
 use super::{Terminal, pieces, values};
 use crate::exit::{Failure, Result};
 use clap::Args;
@@ -78,8 +78,7 @@ pub(super) fn run(args: &Seal, terminal: &Terminal) -> Result {
 
     let dir = SealDir::create(&args.dir)?;
     let mut times = StageTimes::default();
-    let record = times.time("add_piece", || add_pieces(args, &dir, &sources, terminal))?;
-    let mut work = Work::new(terminal, &dir, record)?;
+    let mut work = times.time("add_piece", || add_pieces(args, &dir, &sources, terminal))?;
     let pc1 = times.time("precommit1", || work.precommit1())?;
     let sealed = times.time("precommit2", || work.precommit2(&pc1))?;
     if c1_possible.is_ok() {
@@ -107,56 +106,53 @@ pub(super) fn run(args: &Seal, terminal: &Terminal) -> Result {
     c1_possible
 }
 
-/// The record of a sector whose unsealed file is on disk, recorded and made of the sources.
-fn add_pieces(args: &Seal, dir: &SealDir, sources: &[Source], terminal: &Terminal) -> Result<Record> {
-    let mut record = match dir.load()? {
-        None => Record::new(args.seal_proof, args.miner_id, args.sector),
-        Some(record) => {
-            let new = Record::new(args.seal_proof, args.miner_id, args.sector);
-            let same = (record.seal_proof, record.id()) == (new.seal_proof, new.id());
-            if !same {
-                return Err(Failure::usage(format!(
-                    "{} holds sector {} of {}, not {} of {}",
-                    dir.root().display(),
-                    record.id(),
-                    record.seal_proof.name(),
-                    new.id(),
-                    new.seal_proof.name()
-                ))
-                .next("give another --dir"));
-            }
-            record
-        }
-    };
+/// The sector, with its unsealed file on disk, made of the sources and recorded.
+fn add_pieces<'a>(
+    args: &Seal,
+    dir: &'a SealDir,
+    sources: &[Source],
+    terminal: &'a Terminal,
+) -> Result<Work<'a>> {
+    let new = Record::new(args.seal_proof, args.miner_id, args.sector);
+    let mut record = dir.load()?.unwrap_or_else(|| new.clone());
+    if (record.seal_proof, record.id()) != (new.seal_proof, new.id()) {
+        return Err(Failure::usage(format!(
+            "{} holds sector {} of {}, not {} of {}",
+            dir.root().display(),
+            record.id(),
+            record.seal_proof.name(),
+            new.id(),
+            new.seal_proof.name()
+        ))
+        .next("give another --dir"));
+    }
     let known = !record.pieces.is_empty() || record.ticket.is_some();
     if known {
         pieces::same_pieces(dir, &record, sources, terminal)?;
     }
-    if record.ticket.is_some_and(|ticket| ticket != args.ticket) {
-        terminal.note("the folder was sealed with another ticket; nothing of that is used");
-    }
     if record.ticket != Some(args.ticket) {
+        if record.ticket.is_some() {
+            terminal.note("the folder was sealed with another ticket; nothing of that is used");
+        }
         dir.forget(&stages::outputs(dir))?;
         record.ticket = Some(args.ticket);
         record.sealed = None;
         record.seed = None;
     }
     if known {
-        let unsealed = dir.unsealed();
-        match Work::new(terminal, dir, record.clone())?.units.data(&unsealed) {
-            Reuse::Proven => {
-                dir.store(&record)?;
-                return Ok(record);
-            }
-            Reuse::Absent => {}
-            Reuse::Refused(reason) => {
-                terminal.note(&format!("{} is written anew: {reason}", unsealed.display()));
-            }
+        // The same pieces: the replica id stays what it is when the data has to be written anew.
+        let mut work = Work::new(terminal, dir, record)?;
+        if work.units.data(&dir.unsealed()) == Reuse::Proven {
+            dir.store(&work.record)?;
+        } else {
+            work.record.pieces.clear();
+            pieces::append(dir, &mut work.record, sources, terminal)?;
+            work.units.record_data(&dir.unsealed())?;
         }
+        return Ok(work);
     }
-    record.pieces.clear();
     pieces::append(dir, &mut record, sources, terminal)?;
-    let units: Units = Work::new(terminal, dir, record.clone())?.units;
-    units.record_data(&dir.unsealed())?;
-    Ok(record)
+    let work = Work::new(terminal, dir, record)?;
+    work.units.record_data(&dir.unsealed())?;
+    Ok(work)
 }

@@ -90,8 +90,10 @@ pub(super) fn run(args: &VerifyVanilla, terminal: &Terminal) -> Result {
     let text = report::line(
         "verified",
         format!(
-            "{} challenges in {} partitions hold for comm_r {}",
-            report.challenges, report.partitions, report.comm_r
+            "{} in {} hold for comm_r {}",
+            report::count(report.challenges, "challenge"),
+            report::count(report.partitions, "partition"),
+            report.comm_r
         ),
     );
     report::print(terminal, &report, &text)
