@@ -49,7 +49,8 @@ pub(crate) struct Demo {
 }
 
 fn demo_size(text: &str) -> std::result::Result<SectorSize, String> {
-    let size: SectorSize = text.parse().map_err(|_| "the demo seals sectors of 2KiB, 8MiB or 512MiB".to_owned())?;
+    let size: SectorSize =
+        text.parse().map_err(|_| "the demo seals sectors of 2KiB, 8MiB or 512MiB".to_owned())?;
     if matches!(size, SectorSize::KiB2 | SectorSize::MiB8 | SectorSize::MiB512) {
         Ok(size)
     } else {
@@ -99,8 +100,9 @@ pub(crate) fn run(args: &Demo, global: &Global) -> Result {
 
 /// Makes the first of `sealrig-demo-1`, `-2`, ... that is not there.
 fn new_folder() -> Result<PathBuf> {
-    let here = std::env::current_dir()
-        .map_err(|e| Failure::failed(format!("cannot tell the current folder: {e}")).next("name one with --dir"))?;
+    let here = std::env::current_dir().map_err(|e| {
+        Failure::failed(format!("cannot tell the current folder: {e}")).next("name one with --dir")
+    })?;
     for n in 1..=10_000u32 {
         let dir = here.join(format!("sealrig-demo-{n}"));
         match std::fs::create_dir(&dir) {
@@ -153,7 +155,9 @@ fn for_people(result: &wire::DemoResult, dir: &Path) -> String {
     for sector in &result.sectors {
         text.push_str(&format!("Sector {}: {}", sector.number, sector.state));
         text.push_str(if sector.on_chain { ", on chain\n" } else { ", NOT on chain\n" });
-        for (name, value) in [("CommD", &sector.comm_d), ("CommR", &sector.comm_r), ("replica id", &sector.replica_id)] {
+        for (name, value) in
+            [("CommD", &sector.comm_d), ("CommR", &sector.comm_r), ("replica id", &sector.replica_id)]
+        {
             if let Some(value) = value {
                 text.push_str(&format!("  {name:<10} {value}\n"));
             }
@@ -173,12 +177,18 @@ fn for_people(result: &wire::DemoResult, dir: &Path) -> String {
             (false, Some(at)) => format!("DIFFERENT from byte {at} on"),
             (false, None) => "DIFFERENT".to_owned(),
         };
-        text.push_str(&format!("{} ({}): unsealed to {}, {verdict}\n", file.name, view::bytes(file.bytes), file.output));
+        text.push_str(&format!(
+            "{} ({}): unsealed to {}, {verdict}\n",
+            file.name,
+            view::bytes(file.bytes),
+            file.output
+        ));
     }
     let shown = dir.display();
+    let first = result.sectors.first().map_or(1, |s| s.number);
     text.push_str(&format!(
         "Done in {} with {} proofs. Everything is in {shown}\nNext: `sector-status --repo {shown}` lists the sectors, \
-         `sector-status --repo {shown} 1 --log` tells all that happened to one, `sealrig run --repo {shown}` runs a node on it.\n",
+         `sector-status --repo {shown} {first} --log` tells all that happened to one, `sealrig run --repo {shown}` runs a node on it.\n",
         view::span(result.elapsed_ms),
         result.proof_system,
     ));
@@ -194,9 +204,8 @@ struct Screen {
 impl Screen {
     fn new(quiet: bool) -> Self {
         let on_terminal = !quiet && std::io::stderr().is_terminal();
-        let bars = on_terminal.then(|| {
-            (MultiProgress::with_draw_target(ProgressDrawTarget::stderr()), Mutex::default())
-        });
+        let bars = on_terminal
+            .then(|| (MultiProgress::with_draw_target(ProgressDrawTarget::stderr()), Mutex::default()));
         Self { quiet, bars }
     }
 
@@ -245,7 +254,9 @@ impl Screen {
         let Some((multi, bars)) = &self.bars else { return };
         let mut bars = bars.lock().unwrap_or_else(PoisonError::into_inner);
         bars.retain(|number, bar| {
-            let goes_on = running.iter().any(|r| r.number == *number && r.run.as_ref().is_some_and(|r| r.started_ms.is_some()));
+            let goes_on = running
+                .iter()
+                .any(|r| r.number == *number && r.run.as_ref().is_some_and(|r| r.started_ms.is_some()));
             if !goes_on {
                 bar.finish_and_clear();
                 multi.remove(bar);
@@ -286,7 +297,8 @@ impl Screen {
 /// No colours: a bar needs none.
 fn style(template: &str) -> ProgressStyle {
     // The templates are constants; should one be refused, the usual bar is as good.
-    ProgressStyle::with_template(template).map_or_else(|_| ProgressStyle::default_bar(), |s| s.progress_chars("=> "))
+    ProgressStyle::with_template(template)
+        .map_or_else(|_| ProgressStyle::default_bar(), |s| s.progress_chars("=> "))
 }
 
 #[cfg(test)]

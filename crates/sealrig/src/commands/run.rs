@@ -95,7 +95,10 @@ async fn serve(config: NodeConfig, json: bool) -> Result {
     match stopped {
         Ok(summary) => {
             if !summary.cut.is_empty() {
-                tracing::warn!("work on sector {} was cut; its finished units are kept", summary.cut.join(", "));
+                tracing::warn!(
+                    "work on sector {} was cut; its finished units are kept",
+                    summary.cut.join(", ")
+                );
             }
             tracing::info!("stopped; {} runs ended in order", summary.ended);
             Ok(())

@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// Give the running node inputs and orders
 #[derive(Debug, Subcommand)]
-#[command(after_help = "`sector-status` shows the sectors, `sector-status N` one of them with its time line.")]
+#[command(
+    after_help = "`sector-status` shows the sectors, `sector-status N` one of them with its time line."
+)]
 pub(crate) enum Sectors {
     /// Give it a file, or stdin, to seal; when this returns the node has it on disk
     Add(Add),
@@ -183,12 +185,16 @@ fn tell(ordered: &wire::Ordered, json: bool) -> Result {
     if json {
         return print_json(ordered);
     }
-    output::text(&format!("Sector {0} is {1} now; follow it with `sector-status {0}`.\n", ordered.number, ordered.state))
+    output::text(&format!(
+        "Sector {0} is {1} now; follow it with `sector-status {0}`.\n",
+        ordered.number, ordered.state
+    ))
 }
 
 fn unseal(client: &Client, args: &Unseal) -> Result {
     let mut data = client.data(args.number, args.offset, args.bytes).map_err(service::of_client)?;
-    let broke = |e: io::Error| Failure::failed(format!("reading the data of sector {} broke off: {e}", args.number));
+    let broke =
+        |e: io::Error| Failure::failed(format!("reading the data of sector {} broke off: {e}", args.number));
     match &args.out {
         Some(path) => {
             let failed = |e: io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));

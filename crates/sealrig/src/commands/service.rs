@@ -22,8 +22,10 @@ pub(crate) fn log_to_stderr(level: &str) {
         Some(Err(e)) => (EnvFilter::new(level), Some(e)),
         None => (EnvFilter::new(level), None),
     };
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
     // A second command in one process (as in tests) keeps the first one's log.
     let _ = subscriber.try_init();
     if let Some(e) = refused {
@@ -104,9 +106,9 @@ pub(crate) fn proof_system(name: &str) -> Result<ProofSystem> {
 pub(crate) fn of_node(e: &NodeError) -> Failure {
     match e {
         NodeError::Check { what, remedy } => Failure::failed(what.clone()).next(remedy.clone()),
-        NodeError::Repo(RepoError::SectorSize { .. } | RepoError::ProofSystem { .. } | RepoError::NoProof(_)) => {
-            Failure::usage(e.to_string())
-        }
+        NodeError::Repo(
+            RepoError::SectorSize { .. } | RepoError::ProofSystem { .. } | RepoError::NoProof(_),
+        ) => Failure::usage(e.to_string()),
         e => Failure::failed(e.to_string()),
     }
 }
@@ -115,9 +117,10 @@ pub(crate) fn of_node(e: &NodeError) -> Failure {
 pub(crate) fn of_demo(e: &DemoError) -> Failure {
     match e {
         DemoError::Node(e) => of_node(e),
-        DemoError::NoFiles | DemoError::NotAFile { .. } | DemoError::Empty { .. } | DemoError::Many { .. } => {
-            Failure::usage(e.to_string())
-        }
+        DemoError::NoFiles
+        | DemoError::NotAFile { .. }
+        | DemoError::Empty { .. }
+        | DemoError::Many { .. } => Failure::usage(e.to_string()),
         DemoError::Interrupted { .. } => Failure::new(Exit::Interrupted, e.to_string()),
         e => Failure::failed(e.to_string()),
     }
