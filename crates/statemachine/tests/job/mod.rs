@@ -324,7 +324,7 @@ impl EffectHandler<Job> for Ledger {
         Ok(())
     }
 
-    async fn poll(&self, _: &Intent, prepared: &[u8]) -> Result<Outcome<E>, Failure> {
+    async fn poll(&self, intent: &Intent, prepared: &[u8]) -> Result<Outcome<E>, Failure> {
         let mut book = self.book();
         if !book.poll_script.is_empty() {
             return Ok(book.poll_script.remove(0));
@@ -333,7 +333,7 @@ impl EffectHandler<Job> for Ledger {
             return Ok(Outcome::Pending);
         }
         match book.posts.iter().any(|post| post == prepared) {
-            true => Ok(Outcome::Settled(E::Landed(String::from_utf8(prepared.to_vec()).unwrap()))),
+            true => Ok(Outcome::Settled(E::Landed(format!("receipt of {}", intent.machine())))),
             false => Ok(Outcome::SendAgain),
         }
     }
