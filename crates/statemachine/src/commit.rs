@@ -136,11 +136,9 @@ impl<M: Machine> Inner<M> {
                 state.undefer();
             }
             let mut cancelled = None;
-            if state.live.as_ref().is_some_and(|live| Some(live.version) != wanted) {
-                if let Some(live) = state.live.take() {
-                    cancelled = Some(live.cancel.clone());
-                    state.ending.push(live);
-                }
+            if let Some(live) = state.live.take_if(|live| Some(live.version) != wanted) {
+                cancelled = Some(live.cancel.clone());
+                state.ending.push(live);
             }
             let forgotten = state.requested.filter(|run| Some(*run) != wanted);
             if forgotten.is_some() {

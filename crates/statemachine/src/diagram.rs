@@ -15,6 +15,9 @@ struct Arrow<'a> {
     labels: Vec<String>,
 }
 
+/// From, `None` for every state, and to; with the labels.
+type Arrows<S> = BTreeMap<(Option<S>, S), Vec<String>>;
+
 impl<M: Machine> PlannerMap<M> {
     /// A Mermaid state diagram. Control events start from a place of their own, `any`, which stands for all states.
     pub fn mermaid(&self) -> String {
@@ -120,7 +123,7 @@ impl<M: Machine> PlannerMap<M> {
     }
 
     fn arrows(&self) -> Vec<Arrow<'static>> {
-        let mut arrows: BTreeMap<(Option<M::State>, M::State), Vec<String>> = BTreeMap::new();
+        let mut arrows: Arrows<M::State> = BTreeMap::new();
         for state in self.states.keys() {
             for kind in M::EventKind::ALL {
                 if let Some((rule, Origin::Explicit | Origin::Default)) = self.rule(*state, *kind) {

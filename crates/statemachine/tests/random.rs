@@ -96,7 +96,7 @@ fn count(record: &mut R, event: &E, fx: &mut Effects<Any>) {
 }
 
 fn event(rng: &mut Rng, kind: u8) -> E {
-    E { kind, number: rng.next() % 1000 }
+    E { kind, number: rng.draw() % 1000 }
 }
 
 /// A random rule for an event.
@@ -129,7 +129,7 @@ fn random_map(rng: &mut Rng) -> PlannerMap<Any> {
             .control(K::Stop, if rng.one_in(4) { stay().apply(count) } else { to(S::Z).apply(count) });
         for state in S::ALL {
             let mut inner = rng.clone();
-            rng.next();
+            rng.draw();
             map = map.state(*state, |mut s| {
                 if *state == S::Z {
                     return s.final_();
@@ -170,7 +170,7 @@ impl Step<Any> for Wild {
         let (act, event, sleep) = {
             let mut rng = self.0.lock().unwrap();
             let kind = if rng.one_in(8) { u8::try_from(rng.below(K::ALL.len())).unwrap() } else { 2 };
-            (rng.below(10), event(&mut rng, kind), rng.next() % 5000)
+            (rng.below(10), event(&mut rng, kind), rng.draw() % 5000)
         };
         cx.sleep(Duration::from_millis(sleep)).await?;
         match act {
@@ -207,7 +207,7 @@ impl EffectHandler<Any> for World {
             return Err(Failure::transient("random"));
         }
         // Different each time: preparing again after sending would be seen.
-        Ok(rng.next().to_be_bytes().to_vec())
+        Ok(rng.draw().to_be_bytes().to_vec())
     }
     async fn send(&self, intent: &Intent, prepared: &[u8]) -> Result<(), Failure> {
         let before = self.sent.lock().unwrap().insert(intent.id.clone(), prepared.to_vec());
@@ -237,26 +237,26 @@ fn life(seed: u64) {
     let sim = Sim::new(seed);
     let memory = MemoryStore::new();
     let world = Arc::new(World::default());
-    *world.rng.lock().unwrap() = Some(Rng::new(rng.next()));
+    *world.rng.lock().unwrap() = Some(Rng::new(rng.draw()));
     let mut durable: BTreeMap<&str, u64> = BTreeMap::new();
     let mut serial = 1;
     for process in 0..4 {
         let store = Arc::new(FaultStore::new(Arc::new(memory.clone())));
         if process < 3 {
             let fault = *rng.pick(&[Fault::DieBefore, Fault::DieAfter]);
-            store.at(20 + rng.next() % 80, fault);
+            store.at(20 + rng.draw() % 80, fault);
             let passing = *rng.pick(&[Fault::FailBefore, Fault::FailAfter, Fault::DiskFull]);
-            store.at(1 + rng.next() % 20, passing);
+            store.at(1 + rng.draw() % 20, passing);
         }
         let mut config = GroupConfig::new(Arc::clone(&map)).resource("slot", 2).effect("x", world.clone());
         for state in S::ALL {
             if map.has_step(*state) {
-                config = config.step(*state, Arc::new(Wild(Mutex::new(Rng::new(rng.next())))));
+                config = config.step(*state, Arc::new(Wild(Mutex::new(Rng::new(rng.draw())))));
             }
         }
         let shared: Arc<dyn Store> = store.clone();
         let env = sim.env();
-        let mut driver = Rng::new(rng.next());
+        let mut driver = Rng::new(rng.draw());
         let taken = Mutex::new(Vec::new());
         let run = async {
             let group = Group::open(shared, env.clone(), config).await.unwrap();
@@ -282,7 +282,7 @@ fn life(seed: u64) {
                     }
                 }
                 if driver.one_in(3) {
-                    env.clock.sleep_until(env.clock.now_ms() + driver.next() % 3000).await;
+                    env.clock.sleep_until(env.clock.now_ms() + driver.draw() % 3000).await;
                 }
             }
             env.clock.sleep_until(env.clock.now_ms() + 3_600_000).await;

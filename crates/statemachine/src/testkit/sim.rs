@@ -20,7 +20,7 @@ impl Rng {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ impl Rng {
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         #[allow(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
-        let number = (self.next() % end as u64) as usize;
+        let number = (self.draw() % end as u64) as usize;
         number
     }
 
@@ -49,7 +49,7 @@ impl Rng {
 /// The start of virtual time: 2023-11-14, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// More polls than any honest test needs: something spins.
-const POLLS_MAX: u64 = 20_000_000;
+const POLLS_MAX: u64 = 100_000_000;
 /// The number of the future given to [`Sim::run_until`].
 const MAIN: u64 = 0;
 
@@ -173,7 +173,10 @@ impl Sim {
         if ready.is_empty() {
             return None;
         }
-        let index = lock(&self.0.state).rng.below(ready.len());
+        let mut state = lock(&self.0.state);
+        state.polls += 1;
+        assert!(state.polls < POLLS_MAX, "seed {}: {POLLS_MAX} polls; something spins", self.seed());
+        let index = state.rng.below(ready.len());
         let id = *ready.iter().nth(index)?;
         ready.remove(&id);
         Some(id)
@@ -182,8 +185,6 @@ impl Sim {
     fn poll_task(&self, id: u64) {
         let task = {
             let mut state = lock(&self.0.state);
-            state.polls += 1;
-            assert!(state.polls < POLLS_MAX, "seed {}: {POLLS_MAX} polls; something spins", self.seed());
             state.tasks.get_mut(&id).and_then(Option::take)
         };
         let Some(mut task) = task else { return };
