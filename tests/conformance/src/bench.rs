@@ -1,6 +1,6 @@
 //! What both sides of `scripts/bench-vs-reference` print, and how they measure it.
 //!
-//! `ours-bench` includes this file, so it uses nothing but `serde` and `rustix`.
+//! `ours-bench` and `rival` include this file; it uses nothing but `serde` and `rustix`.
 
 use serde::{Deserialize, Serialize};
 use std::time::Instant;

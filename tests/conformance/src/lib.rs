@@ -1,7 +1,6 @@
 //! sealrig's proofs against the published `filecoin-proofs` crates: the same inputs, the same bytes.
 
 pub mod artifacts;
-pub mod bench;
 pub mod case;
 pub mod known;
 pub mod oracle;

@@ -3,8 +3,11 @@
 //! Only the reference is called here. `rival DIR` seals one 8 MiB sector (proof 6) in DIR, with the parents cache of `FIL_PROOFS_PARENT_CACHE`. The first run
 //! in a folder makes that cache, so a round that counts is a later one.
 
+#[path = "../../src/bench.rs"]
+mod bench;
+
 use anyhow::{Context, Result};
-use conformance::bench::{Meter, Stages};
+use bench::{Meter, Stages};
 use filecoin_proofs::constants::SectorShape8MiB as Tree;
 use filecoin_proofs::types::{PoRepConfig, UnpaddedBytesAmount};
 use std::fs;
@@ -14,11 +17,14 @@ use storage_proofs_core::sector::SectorId;
 
 fn main() -> Result<()> {
     let dir = PathBuf::from(std::env::args_os().nth(1).context("usage: rival DIR")?);
-    let data = conformance::bench::data();
+    let data = bench::data();
     let cache = dir.join("cache");
     let (unsealed, sealed) = (dir.join("unsealed"), dir.join("sealed"));
     fs::create_dir_all(&cache)?;
-    let config = PoRepConfig::new_groth16(8 << 20, conformance::case::porep_id(6), ApiVersion::V1_1_0);
+    // LE64(6) and zeros (proofs.md §2.5).
+    let mut porep_id = [0; 32];
+    porep_id[0] = 6;
+    let config = PoRepConfig::new_groth16(8 << 20, porep_id, ApiVersion::V1_1_0);
     let (prover, sector, ticket, seed) = ([9; 32], SectorId::from(7), [1; 32], [2; 32]);
     let mut stages = Stages::default();
 
