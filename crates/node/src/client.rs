@@ -38,7 +38,9 @@ pub enum ClientError {
         next: Option<String>,
     },
     /// Something at the node's address answers, but not as a node.
-    #[error("what answers at {url} is not the node of this repo: {reason}; if no node runs, start one with `sealrig run`")]
+    #[error(
+        "what answers at {url} is not the node of this repo: {reason}; if no node runs, start one with `sealrig run`"
+    )]
     Strange {
         /// The address.
         url: String,
@@ -61,7 +63,9 @@ impl ClientError {
     /// Whether it may be that no node runs, whatever is left of its announcement.
     pub fn may_be_stopped(&self) -> bool {
         match self {
-            ClientError::NotRunning { .. } | ClientError::Strange { .. } | ClientError::Transport { .. } => true,
+            ClientError::NotRunning { .. } | ClientError::Strange { .. } | ClientError::Transport { .. } => {
+                true
+            }
             ClientError::Refused { status, .. } => *status == 401 || *status == 403,
             ClientError::Repo(_) => false,
         }
@@ -141,7 +145,12 @@ impl Client {
     ///
     /// # Errors
     /// As for every request.
-    pub fn sectors(&self, states: Option<&str>, after: Option<u64>, limit: usize) -> Result<wire::SectorList> {
+    pub fn sectors(
+        &self,
+        states: Option<&str>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<wire::SectorList> {
         let after = after.map(|n| n.to_string());
         let limit = limit.to_string();
         let query = [("state", states), ("after", after.as_deref()), ("limit", Some(limit.as_str()))];
@@ -296,10 +305,11 @@ impl Client {
 fn read_json<T: DeserializeOwned>(body: Body, doing: &'static str, url: &str) -> Result<T> {
     let strange = |reason: String| ClientError::Strange { url: url.to_owned(), reason };
     let mut text = Vec::new();
-    body.into_reader()
-        .take(JSON_BYTES_MAX)
-        .read_to_end(&mut text)
-        .map_err(|e| ClientError::Transport { doing, url: url.to_owned(), reason: e.to_string() })?;
+    body.into_reader().take(JSON_BYTES_MAX).read_to_end(&mut text).map_err(|e| ClientError::Transport {
+        doing,
+        url: url.to_owned(),
+        reason: e.to_string(),
+    })?;
     serde_json::from_slice(&text).map_err(|e| strange(format!("no answer of this API ({e})")))
 }
 
@@ -324,7 +334,10 @@ mod tests {
         };
         repo.settle(&wanted).unwrap();
         let error = Client::open(&repo).unwrap_err();
-        assert!(matches!(error, ClientError::NotRunning { .. }) && error.to_string().contains("sealrig run"), "{error}");
+        assert!(
+            matches!(error, ClientError::NotRunning { .. }) && error.to_string().contains("sealrig run"),
+            "{error}"
+        );
         // A port that was free a moment ago: nobody answers.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

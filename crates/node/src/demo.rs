@@ -190,7 +190,9 @@ pub enum DemoError {
         explain: Vec<String>,
     },
     /// A part of an input was left out of its sector.
-    #[error("{name} is not whole: {missing} of its bytes are in no sector; run the same command again to add them")]
+    #[error(
+        "{name} is not whole: {missing} of its bytes are in no sector; run the same command again to add them"
+    )]
     NotWhole {
         /// The input.
         name: String,

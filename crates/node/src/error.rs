@@ -48,7 +48,9 @@ pub enum NodeError {
         reason: String,
     },
     /// The API's address cannot be used.
-    #[error("cannot listen on {address}: {reason}; is another node using it? `--listen 127.0.0.1:0` takes a free port")]
+    #[error(
+        "cannot listen on {address}: {reason}; is another node using it? `--listen 127.0.0.1:0` takes a free port"
+    )]
     Listen {
         /// The address.
         address: std::net::SocketAddr,

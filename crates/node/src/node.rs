@@ -11,15 +11,15 @@ use chain::devchain::{DevChain, DevChainConfig, EpochClock, IntervalClock, OnDem
 use primitives::{ActorId, Epoch, SectorNumber, SectorSize};
 use sealing::prover::Pools;
 use sealing::{
-    LocalProver, LocalStorage, Parallel, Pipeline, PipelineConfig, PipelineError, Sector, SectorInstance, SectorStorage,
-    machine_id, tokio_env,
+    LocalProver, LocalStorage, Parallel, Pipeline, PipelineConfig, PipelineError, Sector, SectorInstance,
+    SectorStorage, machine_id, tokio_env,
 };
 use statemachine::{Explanation, MachineId, Reader, StopReport};
 use statestore::{Options, SledStore, Store, StoreError};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,6 +31,8 @@ pub const DEFAULT_MINER: ActorId = ActorId(1000);
 const SUBMIT_MARGIN: Epoch = 20;
 /// How long the API may take to finish answers at a stop.
 const API_GRACE: Duration = Duration::from_secs(2);
+/// How long a start waits for somebody who reads the store of the stopped node.
+const LOOK_PATIENCE: Duration = Duration::from_secs(10);
 /// How many journal lines are read at a time.
 const JOURNAL_PAGE: usize = 1000;
 
@@ -109,7 +111,9 @@ pub struct Core {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The history of a sector, from its journal.
@@ -314,7 +318,9 @@ impl Node {
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         if !address.ip().is_loopback() {
-            tracing::warn!("the API listens on {address}: whoever can see this network can read its token and its data");
+            tracing::warn!(
+                "the API listens on {address}: whoever can see this network can read its token and its data"
+            );
         }
         let url = format!("http://{address}");
         let token = new_token()?;
@@ -399,10 +405,12 @@ fn open_repo(
         chain_seed: config.chain_seed,
     })?;
     preflight::pass(&preflight::checklist(repo, &facts))?;
-    let store = SledStore::open(repo.store(), Options::default())?;
+    let store = patiently(|| SledStore::open(repo.store(), Options::default()))?;
     let report = store.report();
     if let Some(pid) = report.stale_owner {
-        tracing::info!("process {pid} owned this repo and ended without closing it; going on from its last commit");
+        tracing::info!(
+            "process {pid} owned this repo and ended without closing it; going on from its last commit"
+        );
     }
     if report.rewritten {
         tracing::warn!("the last process had a failed sync: all files of the store were written anew");
@@ -411,6 +419,20 @@ fn open_repo(
     repo.withdraw()?;
     let storage = Arc::new(LocalStorage::open(repo.storage())?);
     Ok((facts, store, storage))
+}
+
+/// Opens a store, waiting a little while somebody only looks at it: who looks holds the lock for a moment, and has no
+/// process that would own the store.
+pub(crate) fn patiently<T>(mut open: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let until = Instant::now() + LOOK_PATIENCE;
+    loop {
+        match open() {
+            Err(StoreError::Locked { pid: None, .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Work that blocks, off the async threads.

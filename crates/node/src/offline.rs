@@ -1,6 +1,6 @@
 //! The answers of a stopped node, read from its store without changing anything.
 
-use crate::node::{history, now_ms};
+use crate::node::{history, now_ms, patiently};
 use crate::repo::{Repo, RepoError, RepoFacts};
 use crate::view;
 use crate::wire;
@@ -46,7 +46,8 @@ impl Offline {
     /// When there is no repo, or a process owns it.
     pub fn open(repo: &Repo) -> Result<Self, OfflineError> {
         let facts = repo.facts()?;
-        let store: Arc<dyn Store> = Arc::new(SledStore::inspect(repo.store(), Options::default())?);
+        let store: Arc<dyn Store> =
+            Arc::new(patiently(|| SledStore::inspect(repo.store(), Options::default()))?);
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(OfflineError::Runtime)?;
         Ok(Self { facts, reader: Reader::new(store), runtime })
     }
@@ -71,7 +72,8 @@ impl Offline {
         limit: usize,
     ) -> Result<wire::SectorList, OfflineError> {
         let after = after.map(|n| machine_id(SectorNumber(n)));
-        let found = self.wait(self.reader.list(states, after.as_ref(), limit)).map_err(PipelineError::from)?;
+        let found =
+            self.wait(self.reader.list(states, after.as_ref(), limit)).map_err(PipelineError::from)?;
         let now = now_ms();
         let next_after = found.last().filter(|_| found.len() == limit).map(|s| s.record.number.0);
         let sectors = found.iter().map(|s| view::row(s, now)).collect();

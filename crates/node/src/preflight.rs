@@ -111,7 +111,8 @@ fn room(repo: &Repo, facts: &RepoFacts) -> Check {
     if free >= needed {
         return Check::good(name, found);
     }
-    let remedy = "Sectors that are there go on as far as they can; new ones are refused until there is room.".to_owned();
+    let remedy = "Sectors that are there go on as far as they can; new ones are refused until there is room."
+        .to_owned();
     Check { name, outcome: Outcome::Warning, found, remedy }
 }
 
@@ -132,7 +133,10 @@ fn parents_cache() -> Check {
         Err(e) => Check {
             name,
             outcome: Outcome::Warning,
-            found: format!("cannot write to {}: {e}; parents that are not in it are computed anew for each sector", dir.display()),
+            found: format!(
+                "cannot write to {}: {e}; parents that are not in it are computed anew for each sector",
+                dir.display()
+            ),
             remedy: format!("Set {} to a folder that can be written.", CACHE_DIR_VARIABLE),
         },
     }

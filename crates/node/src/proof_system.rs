@@ -14,8 +14,10 @@ pub enum ProofSystem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownProofSystem {
     /// Named in the specification, not built yet.
-    #[error("the proof system groth16 is not available in this version: use `--proofs vanilla`, whose proofs the \
-             embedded chain verifies in full")]
+    #[error(
+        "the proof system groth16 is not available in this version: use `--proofs vanilla`, whose proofs the \
+             embedded chain verifies in full"
+    )]
     NotYet,
     /// Not a name at all.
     #[error("{0:?} is not a proof system; use `--proofs vanilla`")]

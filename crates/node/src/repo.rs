@@ -188,7 +188,9 @@ impl Repo {
         let path = self.root.join(FACTS);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(RepoError::Missing { path: self.root.clone() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(RepoError::Missing { path: self.root.clone() });
+            }
             Err(e) => return Err(failed("read", &path)(e)),
         };
         let damaged = |reason: String| RepoError::Damaged { path: path.clone(), reason };
@@ -199,7 +201,10 @@ impl Repo {
         }
         let facts: RepoFacts = serde_json::from_value(value).map_err(|e| damaged(e.to_string()))?;
         if facts.seal_proof.sector_size() != facts.sector_size {
-            return Err(damaged(format!("{} is not a proof for {} sectors", facts.seal_proof, facts.sector_size)));
+            return Err(damaged(format!(
+                "{} is not a proof for {} sectors",
+                facts.seal_proof, facts.sector_size
+            )));
         }
         Ok(facts)
     }

@@ -87,7 +87,11 @@ pub fn detail(
 }
 
 /// What a sector is doing, or what it waits for.
-pub fn doing(sector: &SectorInstance, live: &Explanation, now_ms: u64) -> (Option<wire::Run>, Option<String>) {
+pub fn doing(
+    sector: &SectorInstance,
+    live: &Explanation,
+    now_ms: u64,
+) -> (Option<wire::Run>, Option<String>) {
     (run(sector, Some(live)), explain::waiting_for(sector, Some(live), &live.outbox, now_ms))
 }
 

@@ -16,7 +16,10 @@ pub(crate) const UNKNOWN: u8 = 5;
 ///
 /// Asks the running node. When none runs, the store it left is read, without changing it.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = "Examples:
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
   sector-status                         every sector in a table
   sector-status --state PreCommit1,WaitSeed
   sector-status 7                       one sector: values, messages, time line, why it is where it is
@@ -28,7 +31,8 @@ Exit codes:
     0  done
     1  failed: a repo, a store or a connection was in the way
     2  the command line cannot be followed
-    5  there is no such sector")]
+    5  there is no such sector"
+)]
 pub(crate) struct Args {
     /// The sector to tell all about
     #[arg(value_name = "SECTOR")]
@@ -52,18 +56,26 @@ pub(crate) struct Args {
 
 fn state(name: &str) -> Result<State, String> {
     let unknown = || format!("no state of a sector; {}", node::view::state_names());
-    if name.trim().is_empty() { Err(unknown()) } else { State::from_operator(name.trim()).ok_or_else(unknown) }
+    if name.trim().is_empty() {
+        Err(unknown())
+    } else {
+        State::from_operator(name.trim()).ok_or_else(unknown)
+    }
 }
 
 impl Args {
     /// The repo: `--repo`, else `SEALRIG_REPO`, else `~/.sealrig`.
     pub(crate) fn repo(&self) -> anyhow::Result<PathBuf> {
         match &self.repo {
-            Some(repo) if repo.as_os_str().is_empty() => bail!("the repo's folder is an empty name; use --repo DIR"),
+            Some(repo) if repo.as_os_str().is_empty() => {
+                bail!("the repo's folder is an empty name; use --repo DIR")
+            }
             Some(repo) => Ok(repo.clone()),
             None => {
                 let home = std::env::home_dir().filter(|p| !p.as_os_str().is_empty());
-                Ok(home.context("there is no home folder; name the repo with --repo DIR or SEALRIG_REPO")?.join(".sealrig"))
+                Ok(home
+                    .context("there is no home folder; name the repo with --repo DIR or SEALRIG_REPO")?
+                    .join(".sealrig"))
             }
         }
     }
@@ -86,7 +98,10 @@ mod tests {
     #[test]
     fn states_go_by_new_and_old_names() {
         let parse = |text: &str| Args::try_parse_from(["sector-status", "--state", text]);
-        assert_eq!(parse("PreCommitting,proving").unwrap().state, [State::SubmitPreCommitBatch, State::Proving]);
+        assert_eq!(
+            parse("PreCommitting,proving").unwrap().state,
+            [State::SubmitPreCommitBatch, State::Proving]
+        );
         for bad in ["Sealing", "", "Proving,"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

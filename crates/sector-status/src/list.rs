@@ -99,7 +99,10 @@ mod tests {
         stuck.waiting_for = Some("somebody to act: the chain said no".to_owned());
         let text = for_people(&[&row(1, "Proving"), &stuck], 1, false);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].contains("SECTOR") && lines[1].contains("Proving") && lines[1].contains("1.5 KiB"), "{text}");
+        assert!(
+            lines[0].contains("SECTOR") && lines[1].contains("Proving") && lines[1].contains("1.5 KiB"),
+            "{text}"
+        );
         assert!(lines[2].contains("NEEDS ATTENTION") && lines[2].contains("the chain said no"), "{text}");
         assert_eq!(lines[3], "1 removed sector is not shown; --all shows them.");
         assert!(lines[4].starts_with("1 sector needs attention"), "{text}");

@@ -58,6 +58,8 @@ pub(crate) fn state_cell(state: &str) -> Cell {
 
 /// How long ago something was.
 pub(crate) fn ago(at_ms: u64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as u64);
     view::span(now.saturating_sub(at_ms))
 }

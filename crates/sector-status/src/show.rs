@@ -104,7 +104,12 @@ fn pieces(s: &wire::SectorDetail) -> String {
     }
     text.push_str(&output::lines(&table));
     for left in &s.left_out {
-        text.push_str(&format!("  left out: {} ({}): {}\n", left.name, view::bytes(left.data_bytes), left.reason));
+        text.push_str(&format!(
+            "  left out: {} ({}): {}\n",
+            left.name,
+            view::bytes(left.data_bytes),
+            left.reason
+        ));
     }
     text
 }
@@ -113,7 +118,8 @@ fn timeline(s: &wire::SectorDetail) -> String {
     let mut text = String::from("\nTime line:\n");
     let mut table = output::table(&["  ENTERED", "STATE", "TOOK", "RUNS", "LEFT BY"]);
     for stay in &s.timeline {
-        let took = stay.duration_ms.map_or_else(|| format!("{} so far", output::ago(stay.entered_ms)), view::span);
+        let took =
+            stay.duration_ms.map_or_else(|| format!("{} so far", output::ago(stay.entered_ms)), view::span);
         table.add_row([
             format!("  {}", view::timestamp(stay.entered_ms)).into(),
             output::state_cell(&stay.state),
@@ -124,7 +130,11 @@ fn timeline(s: &wire::SectorDetail) -> String {
     }
     text.push_str(&output::lines(&table));
     if let Some(progress) = s.run.as_ref().and_then(|run| run.progress.as_ref()) {
-        let share = if progress.total > 0 { format!("{} of {} {}", progress.done, progress.total, progress.unit) } else { String::new() };
+        let share = if progress.total > 0 {
+            format!("{} of {} {}", progress.done, progress.total, progress.unit)
+        } else {
+            String::new()
+        };
         text.push_str(&format!("  now: {} {share}\n", progress.phase));
     }
     text

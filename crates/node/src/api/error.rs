@@ -1,7 +1,7 @@
 //! Refusals as HTTP answers.
 
-use crate::wire::{ErrorBody, SCHEMA};
 use crate::NodeError;
+use crate::wire::{ErrorBody, SCHEMA};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -41,10 +41,12 @@ impl IntoResponse for ApiError {
     }
 }
 
+const NO_ROOM: &str =
+    "free space on that file system, remove sectors, or wait until running ones are finalized";
+
 fn of_storage(e: &StorageError) -> ApiError {
     if e.is_capacity() {
-        ApiError::new(StatusCode::INSUFFICIENT_STORAGE, e)
-            .next("free space on that file system, remove sectors, or wait until running ones are finalized")
+        ApiError::new(StatusCode::INSUFFICIENT_STORAGE, e).next(NO_ROOM)
     } else {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e).next("mend the file system, then try again")
     }
@@ -52,9 +54,13 @@ fn of_storage(e: &StorageError) -> ApiError {
 
 fn of_send(e: &SendError) -> ApiError {
     match e {
-        SendError::Unknown(_) => ApiError::new(StatusCode::NOT_FOUND, e).next("`sector-status` lists the sectors"),
+        SendError::Unknown(_) => {
+            ApiError::new(StatusCode::NOT_FOUND, e).next("`sector-status` lists the sectors")
+        }
         SendError::Rejected { .. } => ApiError::new(StatusCode::CONFLICT, e),
-        SendError::InboxFull { .. } => ApiError::new(StatusCode::TOO_MANY_REQUESTS, e).next("try again in a minute"),
+        SendError::InboxFull { .. } => {
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, e).next("try again in a minute")
+        }
         SendError::Stopping(_) | SendError::Gone(_) => stopping(),
         SendError::Store { .. } => unavailable(e),
         _ => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e),
@@ -62,11 +68,13 @@ fn of_send(e: &SendError) -> ApiError {
 }
 
 fn stopping() -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping").next("start it again with `sealrig run`")
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping")
+        .next("start it again with `sealrig run`")
 }
 
 fn unavailable(e: impl ToString) -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, e).next("look at the node's log; what was accepted before is not lost")
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, e)
+        .next("look at the node's log; what was accepted before is not lost")
 }
 
 impl From<PipelineError> for ApiError {
@@ -76,12 +84,14 @@ impl From<PipelineError> for ApiError {
                 Self::new(StatusCode::NOT_FOUND, &e).next("`sector-status` lists the sectors")
             }
             PipelineError::Refused { number, .. } | PipelineError::NothingToRetry { number, .. } => {
-                Self::new(StatusCode::CONFLICT, &e).next(format!("`sector-status {number}` says where it is and why"))
+                Self::new(StatusCode::CONFLICT, &e)
+                    .next(format!("`sector-status {number}` says where it is and why"))
             }
             PipelineError::NotSealed { number, .. } => Self::new(StatusCode::CONFLICT, &e)
                 .next(format!("wait until it is sealed; `sector-status {number}` says how far it is")),
-            PipelineError::Unconfirmed { number, .. } => Self::new(StatusCode::CONFLICT, &e)
-                .next(format!("to remove it all the same: `sealrig sectors remove {number} --confirm {number}`")),
+            PipelineError::Unconfirmed { number, .. } => Self::new(StatusCode::CONFLICT, &e).next(format!(
+                "to remove it all the same: `sealrig sectors remove {number} --confirm {number}`"
+            )),
             PipelineError::Storage(inner) => of_storage(inner),
             PipelineError::Send(inner) => of_send(inner),
             PipelineError::Create(CreateError::Stopping(_)) => stopping(),
@@ -99,6 +109,9 @@ impl From<StagingError> for ApiError {
     fn from(e: StagingError) -> Self {
         match &e {
             StagingError::Empty { .. } => Self::bad(&e),
+            StagingError::Read { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, &e).next(NO_ROOM)
+            }
             StagingError::Read { .. } => Self::bad(&e).next("send it again; nothing of it was kept"),
             StagingError::Storage(inner) => of_storage(inner),
         }

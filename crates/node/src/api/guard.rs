@@ -91,7 +91,8 @@ pub(super) async fn time_limit(request: Request, next: Next) -> Response {
 }
 
 pub(super) async fn not_found() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address").next("the API begins at /api/v1/status")
+    ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address")
+        .next("the API begins at /api/v1/status")
 }
 
 pub(super) async fn wrong_method() -> ApiError {

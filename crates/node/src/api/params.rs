@@ -14,8 +14,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let pairs: Query<Vec<(String, String)>> =
-            Query::try_from_uri(&parts.uri).map_err(|e| ApiError::bad(format!("the query cannot be read: {e}")))?;
+        let pairs: Query<Vec<(String, String)>> = Query::try_from_uri(&parts.uri)
+            .map_err(|e| ApiError::bad(format!("the query cannot be read: {e}")))?;
         let mut map = BTreeMap::new();
         for (key, value) in pairs.0 {
             if map.insert(key.clone(), value).is_some() {
@@ -38,7 +38,9 @@ impl Params {
             Some(n) if (least..=most).contains(&n) => Ok(Some(n)),
             _ => {
                 let shown: String = text.chars().take(40).collect();
-                Err(ApiError::bad(format!("{key} is {shown:?}, expected a whole number from {least} to {most}")))
+                Err(ApiError::bad(format!(
+                    "{key} is {shown:?}, expected a whole number from {least} to {most}"
+                )))
             }
         }
     }
@@ -66,7 +68,8 @@ pub(super) fn sector_number(text: &str) -> Result<SectorNumber, ApiError> {
         Some(n) if n <= SectorNumber::MAX.0 => Ok(SectorNumber(n)),
         _ => {
             let shown: String = text.chars().take(40).collect();
-            Err(ApiError::bad(format!("{shown:?} is not a sector number")).next("`sector-status` lists the sectors"))
+            Err(ApiError::bad(format!("{shown:?} is not a sector number"))
+                .next("`sector-status` lists the sectors"))
         }
     }
 }

@@ -45,7 +45,8 @@ pub(super) async fn list(State(node): Node, mut params: Params) -> Answer<wire::
 /// States by name, several with commas between.
 fn states(names: &str) -> Result<Vec<SectorState>, ApiError> {
     let state = |name: &str| {
-        SectorState::from_operator(name.trim()).ok_or_else(|| {
+        let known = Some(name.trim()).filter(|name| !name.is_empty()).and_then(SectorState::from_operator);
+        known.ok_or_else(|| {
             let shown: String = name.chars().take(40).collect();
             ApiError::bad(format!("{shown:?} is not a state of a sector")).next(view::state_names())
         })
@@ -92,13 +93,21 @@ fn ordered(number: SectorNumber, state: SectorState) -> Json<wire::Ordered> {
     Json(wire::Ordered { schema: wire::SCHEMA, number: number.0, state: state.to_string() })
 }
 
-pub(super) async fn seal(State(node): Node, Path(number): Path<String>, params: Params) -> Answer<wire::Ordered> {
+pub(super) async fn seal(
+    State(node): Node,
+    Path(number): Path<String>,
+    params: Params,
+) -> Answer<wire::Ordered> {
     params.done()?;
     let number = existing(&node, &number).await?;
     Ok(ordered(number, node.core.pipeline.seal(number).await?))
 }
 
-pub(super) async fn retry(State(node): Node, Path(number): Path<String>, params: Params) -> Answer<wire::Ordered> {
+pub(super) async fn retry(
+    State(node): Node,
+    Path(number): Path<String>,
+    params: Params,
+) -> Answer<wire::Ordered> {
     params.done()?;
     let number = existing(&node, &number).await?;
     Ok(ordered(number, node.core.pipeline.retry(number).await?))
@@ -113,8 +122,10 @@ pub(super) async fn remove(
     params.done()?;
     let number = existing(&node, &number).await?;
     if let Some(other) = confirmed.filter(|n| *n != number.0) {
-        return Err(ApiError::bad(format!("the confirmation names sector {other}, the order sector {number}"))
-            .next("name the same sector twice"));
+        return Err(ApiError::bad(format!(
+            "the confirmation names sector {other}, the order sector {number}"
+        ))
+        .next("name the same sector twice"));
     }
     Ok(ordered(number, node.core.pipeline.remove(number, confirmed.is_some()).await?))
 }

@@ -3,7 +3,8 @@
 use super::params::{Params, sector_number};
 use super::{ApiError, IDLE_LIMIT, Shared};
 use crate::node::blocking;
-use crate::wire;
+use crate::preflight::free_bytes;
+use crate::{Core, view, wire};
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::{Path, Request, State};
@@ -20,10 +21,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Chunks between the connection and the thread that reads or writes files.
 const CHUNKS: usize = 8;
+/// How many bytes of an input are taken between two looks at the free space.
+const ROOM_STEP: usize = 16 << 20;
 
 fn permit(places: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, ApiError> {
     Arc::clone(places).try_acquire_owned().map_err(|_| {
-        ApiError::new(StatusCode::TOO_MANY_REQUESTS, format!("too many {what} at a time")).next("try again when one is done")
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, format!("too many {what} at a time"))
+            .next("try again when one is done")
     })
 }
 
@@ -35,11 +39,36 @@ enum Part {
     End,
 }
 
-/// Reads what comes through the channel.
+/// Reads what comes through the channel, as long as there is room that is not promised to sectors.
 struct Incoming {
     parts: Receiver<Part>,
     rest: Bytes,
     ended: bool,
+    /// Bytes until room is looked for again.
+    allowed: usize,
+    core: Arc<Core>,
+}
+
+impl Incoming {
+    fn new(parts: Receiver<Part>, core: Arc<Core>) -> Self {
+        Self { parts, rest: Bytes::new(), ended: false, allowed: 0, core }
+    }
+
+    /// An input that fills the disk would take the room of sectors that are being sealed.
+    fn look_for_room(&mut self) -> io::Result<()> {
+        let free = free_bytes(&self.core.repo.storage())?;
+        let reserved = self.core.pipeline.storage().reserved();
+        if free < reserved.saturating_add(2 * ROOM_STEP as u64) {
+            let text = format!(
+                "only {} of disk are free, of which {} are promised to sectors being sealed",
+                view::bytes(free),
+                view::bytes(reserved)
+            );
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+        }
+        self.allowed = ROOM_STEP;
+        Ok(())
+    }
 }
 
 impl Read for Incoming {
@@ -49,10 +78,19 @@ impl Read for Incoming {
                 Some(Part::Data(bytes)) => self.rest = bytes,
                 Some(Part::End) => self.ended = true,
                 Some(Part::Broken(e)) => return Err(e),
-                None => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended before the data did")),
+                None => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the connection ended before the data did",
+                    ));
+                }
             }
         }
-        let take = self.rest.len().min(out.len());
+        if self.allowed == 0 && !self.ended {
+            self.look_for_room()?;
+        }
+        let take = self.rest.len().min(out.len()).min(self.allowed);
+        self.allowed -= take;
         out[..take].copy_from_slice(&self.rest.split_to(take));
         Ok(take)
     }
@@ -83,8 +121,9 @@ pub(super) async fn add(
         let storage = Arc::clone(core.pipeline.storage());
         let size = core.facts.sector_size;
         let label = name.clone();
+        let for_room = Arc::clone(&core);
         let staged = blocking("staging an input", move || {
-            let mut incoming = Incoming { parts, rest: Bytes::new(), ended: false };
+            let mut incoming = Incoming::new(parts, for_room);
             stage(&storage, &label, &mut incoming, size)
         })
         .await??;
@@ -104,7 +143,9 @@ pub(super) async fn add(
     feed(request.into_body().into_data_stream(), sender).await;
     match taking.await {
         Ok(added) => added.map(Json),
-        Err(_) => Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "taking the input ended without an answer")),
+        Err(_) => {
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "taking the input ended without an answer"))
+        }
     }
 }
 
@@ -127,7 +168,10 @@ async fn feed(mut body: BodyDataStream, sender: Sender<Part>) {
         }
         if sender.send(part).await.is_err() {
             // Refused in the middle. A sender reads the reason only after it has sent what it has.
-            let _ = tokio::time::timeout(IDLE_LIMIT, async { while let Some(Ok(_)) = next_chunk(&mut body).await {} }).await;
+            let _ = tokio::time::timeout(IDLE_LIMIT, async {
+                while let Some(Ok(_)) = next_chunk(&mut body).await {}
+            })
+            .await;
             return;
         }
     }
@@ -202,7 +246,10 @@ pub(super) async fn data(
             Ok(Ok(_)) => None,
             Ok(Err(e)) => return Err(e.into()),
             Err(_) => {
-                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "unsealing ended without an answer"));
+                return Err(ApiError::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "unsealing ended without an answer",
+                ));
             }
         },
     };

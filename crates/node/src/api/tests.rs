@@ -57,7 +57,8 @@ impl Fixture {
 
     async fn json(&self, method: &str, uri: &str) -> (StatusCode, Value) {
         let (status, body) = self.raw(method, uri, Body::empty()).await;
-        let json: Value = serde_json::from_slice(&body).unwrap_or_else(|e| panic!("{method} {uri}: {e}: {body:?}"));
+        let json: Value =
+            serde_json::from_slice(&body).unwrap_or_else(|e| panic!("{method} {uri}: {e}: {body:?}"));
         assert_eq!(json["schema"], 1, "{method} {uri}: {json}");
         if !status.is_success() {
             assert!(json["error"].as_str().is_some_and(|e| e.len() > 10), "{method} {uri}: {json}");
@@ -85,7 +86,10 @@ impl Fixture {
             assert_eq!(sector["needs_attention"], false, "{sector}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("sector {number} is not {state}: {}", self.expect("GET", &format!("/api/v1/sectors/{number}"), 200).await);
+        panic!(
+            "sector {number} is not {state}: {}",
+            self.expect("GET", &format!("/api/v1/sectors/{number}"), 200).await
+        );
     }
 
     async fn end(self) {
@@ -155,7 +159,9 @@ async fn bad_requests_get_sentences() {
     ] {
         f.expect("GET", uri, 400).await;
     }
-    for uri in ["/api/v1/pledge?count=0", &format!("/api/v1/pledge?count={}", PLEDGE_MAX + 1), "/api/v1/pledge?n=1"] {
+    for uri in
+        ["/api/v1/pledge?count=0", &format!("/api/v1/pledge?count={}", PLEDGE_MAX + 1), "/api/v1/pledge?n=1"]
+    {
         f.expect("POST", uri, 400).await;
     }
     for (method, uri) in [
@@ -173,7 +179,10 @@ async fn bad_requests_get_sentences() {
     f.expect("GET", "/api/v2/status", 404).await;
     f.expect("DELETE", "/api/v1/sectors/7", 405).await;
     f.expect("GET", "/api/v1/pledge", 405).await;
-    assert_eq!(f.expect("GET", "/api/v1/sectors?state=CommitWait", 200).await["sectors"], serde_json::json!([]));
+    assert_eq!(
+        f.expect("GET", "/api/v1/sectors?state=CommitWait", 200).await["sectors"],
+        serde_json::json!([])
+    );
     f.end().await;
 }
 
@@ -196,9 +205,15 @@ async fn an_input_becomes_sectors_and_comes_back() {
     let first = f.wait_for(1, "Proving").await;
     let second = f.wait_for(2, "Proving").await;
     assert_eq!(first["pieces"][0]["name"], "my file");
-    assert_eq!((&second["pieces"][0]["input_offset"], &second["pieces"][0]["data_bytes"]), (&2032.into(), &968.into()));
+    assert_eq!(
+        (&second["pieces"][0]["input_offset"], &second["pieces"][0]["data_bytes"]),
+        (&2032.into(), &968.into())
+    );
     for key in ["comm_d", "comm_r", "replica_id", "ticket", "seed"] {
         assert_eq!(first[key].as_str().unwrap().len(), 64, "{key}");
+    }
+    // Tickets and seeds are drawn for a miner and an epoch; these two sectors may share them.
+    for key in ["comm_d", "comm_r", "replica_id"] {
         assert_ne!(first[key], second[key], "{key}");
     }
     let landed: Vec<&str> =

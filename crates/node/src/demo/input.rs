@@ -151,8 +151,7 @@ async fn stage_range(
         };
         let mut file = File::open(&path).map_err(failed("read", &path))?;
         file.seek(SeekFrom::Start(range.start)).map_err(failed("read", &path))?;
-        let mut parts =
-            stage(&storage, &label, &mut file.take(wanted), size).map_err(NodeError::from)?;
+        let mut parts = stage(&storage, &label, &mut file.take(wanted), size).map_err(NodeError::from)?;
         let got: u64 = parts.iter().map(|p| p.payload.bytes).sum();
         if got != wanted {
             for part in &parts {

@@ -37,7 +37,9 @@ impl Notes {
         let path = dir.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self { schema: SCHEMA, inputs: Vec::new() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { schema: SCHEMA, inputs: Vec::new() });
+            }
             Err(source) => return Err(DemoError::File { action: "read", path, source }),
         };
         let notes: Self = serde_json::from_str(&text)

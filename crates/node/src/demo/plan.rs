@@ -1,9 +1,9 @@
 //! How many sectors inputs need: the same first fit in order that places them, on paper.
 
+use primitives::RegisteredSealProof;
 use primitives::{SectorSize, UnpaddedSize};
 use sealing::record::PIECES_MAX;
 use sealing::storage::life_bytes;
-use primitives::RegisteredSealProof;
 
 /// Sizes that are chosen without being asked for, smallest first.
 const CHOICES: [SectorSize; 2] = [SectorSize::KiB2, SectorSize::MiB8];

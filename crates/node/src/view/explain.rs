@@ -120,7 +120,9 @@ pub(super) fn next_action(sector: &SectorInstance) -> Option<String> {
     let n = sector.record.number;
     if let Some(parked) = &sector.parked {
         // The planner map speaks of any sector; here its number is known.
-        let named = |text: &str, verb: &str| text.replace(&format!("sectors {verb} N"), &format!("sectors {verb} {n}"));
+        let named = |text: &str, verb: &str| {
+            text.replace(&format!("sectors {verb} N"), &format!("sectors {verb} {n}"))
+        };
         return Some(named(&named(&parked.next_action, "retry"), "remove"));
     }
     match sector.state {
@@ -161,11 +163,15 @@ pub(super) fn sentences(
     }
     for effect in effects {
         if let Some(error) = &effect.last_error {
-            out.push(format!("The last try of its {} failed ({} in a row): {error}.", effect.kind, effect.failures));
+            out.push(format!(
+                "The last try of its {} failed ({} in a row): {error}.",
+                effect.kind, effect.failures
+            ));
         }
     }
     if let Some(failure) = super::relevant_failure(sector) {
-        let made_by = failure.made_by.as_ref().map_or_else(String::new, |s| format!("; {s} made what was damaged"));
+        let made_by =
+            failure.made_by.as_ref().map_or_else(String::new, |s| format!("; {s} made what was damaged"));
         out.push(format!(
             "The last failure was {} ago in {}: {} ({}){made_by}.",
             span(now_ms.saturating_sub(failure.at_ms)),
@@ -174,7 +180,9 @@ pub(super) fn sentences(
             failure.class.name()
         ));
     }
-    if let Some(fault) = r.last_fault.as_ref().filter(|_| !matches!(sector.state, State::Proving | State::Removed)) {
+    if let Some(fault) =
+        r.last_fault.as_ref().filter(|_| !matches!(sector.state, State::Proving | State::Removed))
+    {
         out.push(format!("It last went back because: {}.", fault.trim_end_matches('.')));
     }
     if let Some(trouble) = &sector.trouble {

@@ -53,7 +53,14 @@ impl History {
     fn note_message(&mut self, at_ms: u64, data: &serde_json::Value) {
         let Ok(event) = serde_json::from_value::<Event>(data.clone()) else { return };
         let mut note = |kind: &str, status: &str, cid: Option<String>, epoch, note| {
-            self.messages.push(Message { kind: kind.to_owned(), cid, epoch, status: status.to_owned(), at_ms, note });
+            self.messages.push(Message {
+                kind: kind.to_owned(),
+                cid,
+                epoch,
+                status: status.to_owned(),
+                at_ms,
+                note,
+            });
         };
         match event {
             Event::PreCommitLanded { message, epoch, .. } => {
@@ -150,8 +157,11 @@ mod tests {
         ] {
             history.add(&line);
         }
-        let stays: Vec<_> =
-            history.timeline().iter().map(|s| (s.state.as_str(), s.duration_ms, s.attempts, s.by.as_deref())).collect();
+        let stays: Vec<_> = history
+            .timeline()
+            .iter()
+            .map(|s| (s.state.as_str(), s.duration_ms, s.attempts, s.by.as_deref()))
+            .collect();
         assert_eq!(
             stays,
             [
@@ -161,7 +171,8 @@ mod tests {
                 ("WaitSeed", None, 0, None),
             ]
         );
-        let messages: Vec<_> = history.messages().iter().map(|m| (m.status.as_str(), m.epoch, m.at_ms)).collect();
+        let messages: Vec<_> =
+            history.messages().iter().map(|m| (m.status.as_str(), m.epoch, m.at_ms)).collect();
         assert_eq!(messages, [("refused", None, 300), ("landed", Some(7), 400)]);
         assert_eq!(history.stages_ms()["PreCommit1"], 190);
         assert_eq!(history.last_seq(), 9);
