@@ -1,7 +1,7 @@
 //! The reference alone, stage by stage, for `scripts/bench-vs-reference`: prints one JSON line of seconds.
 //!
-//! Only the reference is called here. `rival DIR` seals one 8 MiB sector (proof 6) in DIR, with the parents cache of `FIL_PROOFS_PARENT_CACHE`. The first run
-//! in a folder makes that cache, so a round that counts is a later one.
+//! Only the reference is called here. `rival DIR` seals one 8 MiB sector (proof 6) in DIR, with the parents cache of
+//! `FIL_PROOFS_PARENT_CACHE`. The first run in a folder makes that cache, so a round that counts is a later one.
 
 #[path = "../../src/bench.rs"]
 mod bench;
