@@ -81,8 +81,11 @@ fn files_of_odd_sizes_come_back_and_a_second_run_adds_only_what_is_new() {
     let dir = tempfile::tempdir().unwrap();
     let repo = dir.path().join("demo");
     let sizes = [1, 127, 128, 1016, 1017, 2031, 2032, 2033, 5000];
-    let files: Vec<PathBuf> =
-        sizes.iter().enumerate().map(|(i, &n)| file(dir.path(), &format!("file {n}.bin"), n, i as u64 + 1)).collect();
+    let files: Vec<PathBuf> = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, &n)| file(dir.path(), &format!("file {n}.bin"), n, i as u64 + 1))
+        .collect();
     let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let args = ["--json", "--sector-size", "2KiB", "--dir", repo.to_str().unwrap()];
     let first = result(&demo(&args, &paths));
@@ -132,7 +135,13 @@ fn the_smallest_size_is_taken_and_the_result_is_told_to_people() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let made = dir.path().join("sealrig-demo-1");
     let stdout = text(&output.stdout);
-    for word in ["Sector 1: Proving, on chain", "PreCommit1", "equal byte for byte", "sector-status --repo", made.to_str().unwrap()] {
+    for word in [
+        "Sector 1: Proving, on chain",
+        "PreCommit1",
+        "equal byte for byte",
+        "sector-status --repo",
+        made.to_str().unwrap(),
+    ] {
         assert!(stdout.contains(word), "{word:?} is missing in {stdout}");
     }
     assert!(text(&output.stderr).contains("new sector of 2KiB"), "{}", text(&output.stderr));
@@ -169,7 +178,8 @@ fn eight_mebibytes_and_an_interruption() {
     let output = demo(&["--json", "--dir", repo.to_str().unwrap()], &[&path]);
     let json = result(&output);
     assert_eq!((&json["sector_size"], numbers(&json)), (&(8 << 20).into(), vec![1]));
-    let status = command(sector_status_bin()).args(["1", "--log", "--json", "--repo"]).arg(&repo).output().unwrap();
+    let status =
+        command(sector_status_bin()).args(["1", "--log", "--json", "--repo"]).arg(&repo).output().unwrap();
     let sector: Value = serde_json::from_slice(&status.stdout).unwrap();
     let log = sector["log"].as_array().unwrap();
     assert!(log.iter().any(|l| l["kind"] == "Interrupted"), "the journal tells of the interruption");

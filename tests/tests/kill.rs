@@ -3,8 +3,8 @@
 //! The node is the real binary. After the last restart the node is opened inside the test, and the journal, the chain and the
 //! files are asked what happened.
 
-use integration_tests::{run_tool, sealrig_bin, seed};
 use chain::Chain as _;
+use integration_tests::{run_tool, sealrig_bin, seed};
 use node::repo::Repo;
 use node::{Client, Epochs, Node, NodeConfig};
 use primitives::SectorNumber;
@@ -36,7 +36,11 @@ impl Rig {
 
     /// Starts the node and waits until it answers.
     fn start(&mut self) -> Client {
-        let log = fs::File::options().create(true).append(true).open(self.dir.path().join("node.log")).expect("a log");
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("node.log"))
+            .expect("a log");
         let child = Command::new(sealrig_bin())
             .args(["run", "--sector-size", self.size, "--epoch-ms", "30", "--wait-deals", "0", "--repo"])
             .arg(self.repo())
@@ -81,7 +85,10 @@ impl Rig {
         while !done(client) {
             if begun.elapsed() > Duration::from_secs(seconds) {
                 let sectors = client.sectors(None, None, 1000).map(|l| {
-                    l.sectors.iter().map(|s| format!("{} {} {:?}", s.number, s.state, s.waiting_for)).collect::<Vec<_>>()
+                    l.sectors
+                        .iter()
+                        .map(|s| format!("{} {} {:?}", s.number, s.state, s.waiting_for))
+                        .collect::<Vec<_>>()
                 });
                 panic!("{what} takes more than {seconds} s: {sectors:#?}\n{}", self.log());
             }
@@ -119,12 +126,18 @@ fn check_journal(number: u64, lines: &[JournalLine]) {
         match line.event {
             Some("UnitStarted") => {
                 let unit = unit();
-                assert!(!finished.contains(&unit), "sector {number}: {unit} was finished and is started again");
+                assert!(
+                    !finished.contains(&unit),
+                    "sector {number}: {unit} was finished and is started again"
+                );
                 let times = started.entry(unit.clone()).or_default();
                 *times += 1;
                 if *times > 1 {
                     repeated += 1;
-                    assert!(repeated <= cut, "sector {number}: {repeated} units repeated, {cut} runs cut, at {unit}");
+                    assert!(
+                        repeated <= cut,
+                        "sector {number}: {repeated} units repeated, {cut} runs cut, at {unit}"
+                    );
                 }
             }
             Some("UnitFinished") => {
@@ -132,7 +145,9 @@ fn check_journal(number: u64, lines: &[JournalLine]) {
             }
             Some("UnitRefused") => panic!("sector {number}: a file was refused: {line:?}"),
             Some(event @ ("PreCommitLanded" | "CommitLanded")) => *landed.entry(event).or_default() += 1,
-            Some(event @ ("PreCommitFound" | "CommitFound" | "ChainPreCommitFailed" | "ChainCommitFailed")) => {
+            Some(
+                event @ ("PreCommitFound" | "CommitFound" | "ChainPreCommitFailed" | "ChainCommitFailed"),
+            ) => {
                 panic!("sector {number}: {event} without any fault but kills: {line:?}")
             }
             _ => {}

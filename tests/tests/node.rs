@@ -59,8 +59,11 @@ fn start(repo: &Path, args: &[&str]) -> Running {
 
 impl Running {
     fn signal(&self, name: &str) {
-        let status =
-            Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status().expect("sh runs");
+        let status = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", self.child.id()))
+            .status()
+            .expect("sh runs");
         assert!(status.success());
     }
 
@@ -152,13 +155,27 @@ fn the_life_of_sectors_under_a_running_node() {
         .unwrap();
     child.stdin.take().unwrap().write_all(&data(2032)).unwrap();
     let added = ok(&child.wait_with_output().unwrap());
-    assert_eq!((&added["name"], &added["bytes"], &added["pieces"][0]["number"]), (&"piped".into(), &2032.into(), &2.into()));
+    assert_eq!(
+        (&added["name"], &added["bytes"], &added["pieces"][0]["number"]),
+        (&"piped".into(), &2032.into(), &2.into())
+    );
     ok(&sectors(&repo, &["seal", "1", "--json"]));
     // The second is full and need not be told.
     let first = wait_for(&repo, 1, "Proving");
     let second = wait_for(&repo, 2, "Proving");
     assert_ne!(first["comm_r"], second["comm_r"]);
-    for key in ["ticket", "ticket_epoch", "seed", "seed_epoch", "pieces", "comm_d", "comm_r", "replica_id", "messages", "timeline"] {
+    for key in [
+        "ticket",
+        "ticket_epoch",
+        "seed",
+        "seed_epoch",
+        "pieces",
+        "comm_d",
+        "comm_r",
+        "replica_id",
+        "messages",
+        "timeline",
+    ] {
         assert!(!first[key].is_null(), "{key}");
     }
 
@@ -168,7 +185,15 @@ fn the_life_of_sectors_under_a_running_node() {
     let waiting = ok(&status(&repo, &["--state", "CommitWait,SealFailed", "--json"]));
     assert_eq!(waiting["sectors"].as_array().unwrap().len(), 0);
     let people = text(&status(&repo, &["1", "--log"]).stdout);
-    for word in ["SectorID:", "CIDcommR:", "Ticket:", "Time line:", "Why it is there:", "Event Log:", "PreCommitLanded"] {
+    for word in [
+        "SectorID:",
+        "CIDcommR:",
+        "Ticket:",
+        "Time line:",
+        "Why it is there:",
+        "Event Log:",
+        "PreCommitLanded",
+    ] {
         assert!(people.contains(word), "{word:?} is missing in {people}");
     }
 
@@ -176,7 +201,8 @@ fn the_life_of_sectors_under_a_running_node() {
     let back = sectors(&repo, &["unseal", "2"]);
     assert!(back.status.success() && back.stdout == data(2032), "{}", text(&back.stderr));
     let out = dir.path().join("part");
-    let part = sectors(&repo, &["unseal", "1", "--offset", "7", "--bytes", "100", "--out", out.to_str().unwrap()]);
+    let part =
+        sectors(&repo, &["unseal", "1", "--offset", "7", "--bytes", "100", "--out", out.to_str().unwrap()]);
     assert!(part.status.success(), "{}", text(&part.stderr));
     assert_eq!(fs::read(&out).unwrap(), data(1500)[7..107]);
 
@@ -217,7 +243,8 @@ fn the_life_of_sectors_under_a_running_node() {
     let offline = status(&repo, &["2", "--json"]);
     assert!(text(&offline.stderr).contains("no node runs"));
     let offline = ok(&offline);
-    for key in ["state", "comm_d", "comm_r", "ticket", "seed", "replica_id", "messages", "timeline", "pieces"] {
+    for key in ["state", "comm_d", "comm_r", "ticket", "seed", "replica_id", "messages", "timeline", "pieces"]
+    {
         assert_eq!(offline[key], second[key], "{key}");
     }
     refused(&status(&repo, &["77"]), 5, &["no sector 77"]);

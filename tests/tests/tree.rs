@@ -164,7 +164,13 @@ fn files_stay_readable() {
 #[test]
 fn nothing_is_left_half_said() {
     // Spelled in halves so that this file does not find itself.
-    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
+    let words = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("dbg", "!("),
+    ];
     for path in sources() {
         let text = std::fs::read_to_string(&path).expect("a source file");
         for word in words {

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::intent::{self, CommitIntent, PreCommitIntent, SeedIntent, UnstageIntent};
 use crate::record::SectorRecord;
 use crate::{Sector, State};
-use statemachine::{Effects, Failure};
+use statemachine::{Class, Effects, Failure};
 
 type Fx = Effects<Sector>;
 
@@ -227,6 +227,7 @@ pub(crate) fn seal_again(r: &mut SectorRecord, e: &Event, _: &mut Fx) {
     if let Event::SealAgain { reason } = e {
         r.faults.precommit1 += 1;
         r.faults.invalid_proofs = 0;
+        r.remake = true;
         r.last_fault = Some(reason.clone());
     }
     r.commit_proof = None;
@@ -291,13 +292,24 @@ pub(crate) fn failed(r: &mut SectorRecord, f: &Failure, _: &mut Fx) {
     fault(r, f);
 }
 
+pub(crate) fn units_forgotten(r: &mut SectorRecord, _: &Event, _: &mut Fx) {
+    r.remake = false;
+}
+
+/// A wrong result from undamaged files: what was computed is wrong, so nothing of it may be used again.
+fn note_wrong_result(r: &mut SectorRecord, f: &Failure) {
+    r.remake |= f.class == Class::InvalidOutput;
+}
+
 pub(crate) fn precommit1_failed(r: &mut SectorRecord, f: &Failure, _: &mut Fx) {
     r.faults.precommit1 += 1;
+    note_wrong_result(r, f);
     fault(r, f);
 }
 
 pub(crate) fn precommit2_failed(r: &mut SectorRecord, f: &Failure, _: &mut Fx) {
     r.faults.precommit2 += 1;
+    note_wrong_result(r, f);
     fault(r, f);
 }
 

@@ -95,6 +95,8 @@ kinds! {
         UnitFinished,
         /// A file from an earlier run was refused, and why (PL-4).
         UnitRefused,
+        /// Nothing an earlier run made counts any more: its results were wrong, not its files.
+        UnitsForgotten,
     }
 }
 
@@ -144,6 +146,7 @@ pub enum Event {
     UnitStarted { stage: String, unit: String },
     UnitFinished { stage: String, unit: String, bytes: u64 },
     UnitRefused { stage: String, unit: String, reason: String },
+    UnitsForgotten,
 }
 
 impl Event {
@@ -160,7 +163,7 @@ impl Event {
         kinds_of!(
             StartCc NextPiece RetryWaitDeals StartPacking PackingDue RetryPacking RetrySealPreCommit1 RetrySealPreCommit2
             RetryPreCommit RetryComputeProof CommitAggregateSent RetrySubmitCommit Finalized RetryFinalize Removed RetryRemove
-            ForgetFaults ResendPreCommit ResendCommit;
+            ForgetFaults ResendPreCommit ResendCommit UnitsForgotten;
             Start AddPiece PieceAdded Packed Ticket PreCommit1 PreCommit2 PreCommitBatchSent PreCommitLanded
             PreCommitFound CommitFound
             ChainPreCommitFailed OldTicket SeedReady Committed RetryWaitSeed SealAgain CommitLanded ChainCommitFailed

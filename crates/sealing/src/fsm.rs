@@ -29,15 +29,31 @@ const PATIENT: RetryPolicy = RetryPolicy { first: Duration::from_secs(60), ..Ret
 /// The classes that are a verdict about the sector, its data or its place on the chain.
 const VERDICTS: [C; 5] = [C::CorruptInput, C::InvalidOutput, C::Rejected, C::Expired, C::Permanent];
 
-/// Rows for several failure classes at once.
-trait FailRows {
-    /// One rule for these classes.
+/// Rows that many states share.
+trait SharedRows {
+    /// One rule for these failure classes.
     fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self;
+    /// The sector takes no more pieces; everything else that is not listed answers a question no longer open.
+    fn sealed(self) -> Self;
+    /// The way out of a failed state is looked for by its step; what is found hopeless ends, what is not understood is
+    /// parked, and a person can have the faults counted anew.
+    fn looked_after(self) -> Self;
 }
 
-impl FailRows for StateBuilder<Sector> {
+impl SharedRows for StateBuilder<Sector> {
     fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self {
         classes.iter().fold(self, |row, class| row.fail(*class, rule.clone()))
+    }
+
+    fn sealed(self) -> Self {
+        self.on(E::AddPiece, reject(SEALED)).otherwise(ignore(LATE))
+    }
+
+    fn looked_after(self) -> Self {
+        self.on(E::ForgetFaults, stay().apply(a::forget_faults))
+            .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
+            .fail_each(&VERDICTS[..4], park(LOOK))
+            .sealed()
     }
 }
 
@@ -66,7 +82,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
             Step,
             &[E::RetryComputeProof, E::RetryWaitSeed, E::RetrySubmitCommit, E::RetryFinalize, E::RetryRemove],
         )
-        .events(Step, &[E::UnitStarted, E::UnitFinished, E::UnitRefused])
+        .events(Step, &[E::UnitStarted, E::UnitFinished, E::UnitRefused, E::UnitsForgotten])
         .events(Outbox, &[E::PreCommitLanded, E::ResendPreCommit, E::ChainPreCommitFailed, E::SeedReady])
         .events(Outbox, &[E::CommitLanded, E::ResendCommit, E::ChainCommitFailed])
         // For all states.
@@ -118,28 +134,25 @@ pub fn planner_map() -> PlannerMap<Sector> {
             s.step()
                 .needs("add-piece", 1)
                 .on(E::Packed, to(S::GetTicket).apply(a::packed))
-                .on(E::AddPiece, reject(SEALED))
                 .fail_each(&VERDICTS, to(S::PackingFailed).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::PackingFailed, |s| {
             s.step()
                 .retry(PATIENT)
                 .on(E::RetryPacking, to(S::Packing))
-                .on(E::AddPiece, reject(SEALED))
                 .on(E::ForgetFaults, stay().apply(a::forget_faults))
                 .fail_each(&VERDICTS, park(LOOK))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         // ---- sealing ----
         .state(S::GetTicket, |s| {
             s.step()
                 .on(E::Ticket, to(S::PreCommit1).apply(a::ticket))
                 .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
                 .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::PreCommit1, |s| {
             s.step()
@@ -147,15 +160,15 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::UnitStarted, stay())
                 .on(E::UnitFinished, stay())
                 .on(E::UnitRefused, stay())
+                .on(E::UnitsForgotten, stay().apply(a::units_forgotten))
                 .on(E::PreCommit1, to(S::PreCommit2).apply(a::precommit1))
                 .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(C::CorruptInput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
                 .fail(C::InvalidOutput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
                 .fail(C::Rejected, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
                 .fail(C::Expired, to(S::GetTicket).apply_failure(a::expired))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::SealPreCommit1Failed, |s| {
             s.step()
@@ -163,11 +176,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
-                .on(E::ForgetFaults, stay().apply(a::forget_faults))
-                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .looked_after()
         })
         .state(S::PreCommit2, |s| {
             s.step()
@@ -176,7 +185,6 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::UnitFinished, stay())
                 .on(E::UnitRefused, stay())
                 .on(E::PreCommit2, to(S::SubmitPreCommitBatch).apply(a::precommit2))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(
                     C::CorruptInput,
                     one_of_failure(&[S::SealPreCommit1Failed, S::SealPreCommit2Failed], a::maker)
@@ -186,7 +194,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .fail(C::Rejected, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
                 .fail(C::Expired, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::SealPreCommit2Failed, |s| {
             s.step()
@@ -194,11 +202,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::RetrySealPreCommit1, to(S::PreCommit1))
                 .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
-                .on(E::ForgetFaults, stay().apply(a::forget_faults))
-                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .looked_after()
         })
         // ---- pre-commit ----
         .state(S::SubmitPreCommitBatch, |s| {
@@ -207,20 +211,18 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(C::CorruptInput, to(S::SealPreCommit1Failed).apply_failure(precommit1_failed))
                 .fail(C::InvalidOutput, to(S::SealPreCommit2Failed).apply_failure(precommit2_failed))
                 .fail(C::Rejected, to(S::PreCommitFailed).apply_failure(failed))
                 .fail(C::Expired, to(S::PreCommitFailed).apply_failure(failed))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::PreCommitBatchWait, |s| {
             s.on(E::PreCommitLanded, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::ChainPreCommitFailed, to(S::PreCommitFailed).apply(a::precommit_refused))
                 .on(E::ResendPreCommit, to(S::SubmitPreCommitBatch))
-                .on(E::AddPiece, reject(SEALED))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::PreCommitFailed, |s| {
             s.step()
@@ -228,17 +230,14 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::PreCommitFound, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
-                .on(E::ForgetFaults, stay().apply(a::forget_faults))
-                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .looked_after()
         })
         .state(S::WaitSeed, |s| {
             s.on(E::SeedReady, to(S::Committing).apply(a::seed))
+                // A reorg moved the pre-commit, and with it the seed.
+                .on(E::PreCommitLanded, to(S::WaitSeed).apply(a::precommit_landed))
                 .on(E::ChainPreCommitFailed, to(S::PreCommitFailed).apply(a::precommit_refused))
-                .on(E::AddPiece, reject(SEALED))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         // ---- commit ----
         .state(S::Committing, |s| {
@@ -249,7 +248,6 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::Committed, to(S::SubmitCommitAggregate).apply(a::committed))
                 .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(
                     C::CorruptInput,
                     one_of_failure(&[S::SealPreCommit1Failed, S::SealPreCommit2Failed], a::maker)
@@ -259,18 +257,14 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .fail(C::Rejected, to(S::CommitFailed).apply_failure(failed))
                 .fail(C::Expired, to(S::CommitFailed).apply_failure(failed))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::ComputeProofFailed, |s| {
             s.step()
                 .on(E::RetryComputeProof, to(S::Committing))
                 .on(E::SealAgain, to(S::SealPreCommit1Failed).apply(a::seal_again))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
-                .on(E::ForgetFaults, stay().apply(a::forget_faults))
-                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .looked_after()
         })
         .state(S::SubmitCommitAggregate, |s| {
             s.step()
@@ -278,20 +272,18 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
                 .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
                 .on(E::RetryComputeProof, to(S::Committing))
-                .on(E::AddPiece, reject(SEALED))
                 .fail(C::CorruptInput, to(S::ComputeProofFailed).apply_failure(proof_failed))
                 .fail(C::InvalidOutput, to(S::ComputeProofFailed).apply_failure(proof_failed))
                 .fail(C::Rejected, to(S::CommitFailed).apply_failure(failed))
                 .fail(C::Expired, to(S::CommitFailed).apply_failure(failed))
                 .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::CommitAggregateWait, |s| {
             s.on(E::CommitLanded, to(S::FinalizeSector).apply(a::commit_landed))
                 .on(E::ChainCommitFailed, to(S::CommitFailed).apply(a::commit_refused))
                 .on(E::ResendCommit, to(S::SubmitCommitAggregate))
-                .on(E::AddPiece, reject(SEALED))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::CommitFailed, |s| {
             s.step()
@@ -301,11 +293,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::SealAgain, to(S::SealPreCommit1Failed).apply(a::seal_again))
                 .on(E::RetryPreCommit, to(S::SubmitPreCommitBatch))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
-                .on(E::AddPiece, reject(SEALED))
-                .on(E::ForgetFaults, stay().apply(a::forget_faults))
-                .fail(C::Permanent, to(S::FailedUnrecoverable).apply_failure(failed))
-                .fail_each(&VERDICTS[..4], park(LOOK))
-                .otherwise(ignore(LATE))
+                .looked_after()
         })
         // ---- on chain ----
         .state(S::FinalizeSector, |s| {
@@ -318,9 +306,8 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::UnitStarted, stay())
                 .on(E::UnitFinished, stay())
                 .on(E::Finalized, to(S::Proving))
-                .on(E::AddPiece, reject(SEALED))
                 .fail_each(&VERDICTS, to(S::FinalizeFailed).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::FinalizeFailed, |s| {
             s.step()
@@ -330,16 +317,14 @@ pub fn planner_map() -> PlannerMap<Sector> {
                     one_of(&[S::Removing, S::FinalizeSector], removal_or_finalize).apply(remove_requested),
                 )
                 .on(E::RetryFinalize, to(S::FinalizeSector))
-                .on(E::AddPiece, reject(SEALED))
                 .on(E::ForgetFaults, stay().apply(a::forget_faults))
                 .fail_each(&VERDICTS, park(LOOK))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::Proving, |s| {
             s.resting()
                 .on(E::Remove, one_of(&[S::Removing, S::Proving], removal_or_proving).apply(remove_requested))
-                .on(E::AddPiece, reject(SEALED))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         // ---- the end ----
         .state(S::FailedUnrecoverable, |s| {
@@ -349,18 +334,16 @@ pub fn planner_map() -> PlannerMap<Sector> {
             s.step()
                 .on(E::Remove, ignore("the sector is being removed already"))
                 .on(E::Removed, to(S::Removed))
-                .on(E::AddPiece, reject(SEALED))
                 .fail_each(&VERDICTS, to(S::RemoveFailed).apply_failure(failed))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::RemoveFailed, |s| {
             s.step()
                 .retry(PATIENT)
                 .on(E::RetryRemove, to(S::Removing))
-                .on(E::AddPiece, reject(SEALED))
                 .on(E::ForgetFaults, stay().apply(a::forget_faults))
                 .fail_each(&VERDICTS, park(LOOK))
-                .otherwise(ignore(LATE))
+                .sealed()
         })
         .state(S::Removed, |s| {
             s.final_()

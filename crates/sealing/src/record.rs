@@ -163,6 +163,8 @@ pub struct SectorRecord {
     pub last_fault: Option<String>,
     /// Counters of faults.
     pub faults: Faults,
+    /// What the stages made is wrong although its files are undamaged: PC1 is to begin anew and take nothing for done.
+    pub remake: bool,
     /// Somebody asked to remove it.
     pub remove_requested: bool,
 }
@@ -194,6 +196,7 @@ impl SectorRecord {
             activation: None,
             last_fault: None,
             faults: Faults::default(),
+            remake: false,
             remove_requested: false,
         }
     }

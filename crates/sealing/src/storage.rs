@@ -91,6 +91,9 @@ pub trait SectorStorage: Send + Sync + 'static {
     /// Makes a sector's folder, and the folders above its files.
     fn prepare(&self, sector: SectorId) -> Result<(), StorageError>;
 
+    /// Takes nothing that earlier runs made for done: the sector's manifest is moved aside. No file is deleted.
+    fn forget_units(&self, sector: SectorId) -> Result<(), StorageError>;
+
     /// Deletes what C1 needs and proving does not: layers, tree-C and tree-D. What is gone already is fine.
     fn trim(&self, sector: SectorId) -> Result<(), StorageError>;
 

@@ -97,7 +97,7 @@ async fn verdicts_go_back_exactly_as_far_as_they_must() {
     let path = rig.path(1).await.join(" ");
     for part in [
         "PreCommit1 SealPreCommit1Failed PreCommit1 PreCommit2 SealPreCommit1Failed PreCommit1 PreCommit2",
-        "PreCommit2 SealPreCommit2Failed PreCommit2 SubmitPreCommitBatch",
+        "PreCommit2 SealPreCommit2Failed PreCommit1 PreCommit2 SubmitPreCommitBatch",
         "Committing ComputeProofFailed Committing SubmitCommitAggregate",
     ] {
         assert!(path.contains(part), "{part} is not in {path}");
@@ -210,4 +210,27 @@ async fn a_damaged_layer_is_made_again_and_the_commitment_is_the_same() {
     assert!(refused.data.as_ref().unwrap().to_string().contains("layer-2"), "{refused:?}");
     assert!(done.record.comm_r.is_some());
     on_chain(&rig, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_results_are_not_taken_again_from_undamaged_files() {
+    let rig = Rig::new().await;
+    rig.prover.fail("commit", Class::InvalidOutput, None);
+    rig.prover.fail("commit", Class::InvalidOutput, None);
+    rig.pipeline.pledge().await.unwrap();
+    let before = rig.until(1, State::Committing).await.record.comm_r;
+    let done = rig.until(1, State::Proving).await;
+    let path = rig.path(1).await.join(" ");
+    let part = "Committing ComputeProofFailed SealPreCommit1Failed PreCommit1 PreCommit2 SubmitPreCommitBatch WaitSeed Committing";
+    assert!(path.contains(part), "{path}");
+    // The same ticket gives the same replica, and the chain still holds the one pre-commit.
+    assert_eq!(done.record.comm_r, before);
+    on_chain(&rig, 1).await;
+    let lines = rig.pipeline.journal(SectorNumber(1), 0, 1000).await.unwrap();
+    let times = |event: &str| lines.iter().filter(|l| l.event == Some(event)).count();
+    let forgotten =
+        lines.iter().position(|l| l.event == Some("UnitsForgotten")).expect("the units are forgotten");
+    let again = lines[forgotten..].iter().filter(|l| l.event == Some("UnitStarted")).count();
+    assert_eq!(2 * again, times("UnitStarted"), "every unit is made anew");
+    assert_eq!(times("PreCommitLanded"), 1);
 }

@@ -372,6 +372,10 @@ fn failure(sector: SectorId, e: &PoRepError) -> ProverError {
             damaged(sector, "PreCommit1", e)
         }
         PoRepError::Refused { .. } | PoRepError::Aux(_) => damaged(sector, "PreCommit2", e),
+        // No file is known to be damaged: what was computed is wrong.
+        PoRepError::SelfCheck { suspects, .. } if suspects.iter().all(|s| s.damage.is_none()) => {
+            ProverError::new(Class::InvalidOutput, format_args!("sector {}: {e}", sector.number))
+        }
         PoRepError::SelfCheck { suspects, .. } => {
             let first = suspects.iter().map(|s| maker(&s.file)).find(|m| *m == "PreCommit1");
             damaged(sector, first.unwrap_or("PreCommit2"), e)

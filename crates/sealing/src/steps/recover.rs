@@ -56,7 +56,7 @@ pub(super) async fn precommit1(world: Arc<World>, cx: Cx) -> Answer {
     Ok(Event::RetrySealPreCommit1)
 }
 
-/// Trees or replica are in doubt: PC2 again, and PC1 when that does not help.
+/// Trees or replica are in doubt: PC2 again, and PC1 when that does not help or its result was wrong.
 pub(super) async fn precommit2(world: Arc<World>, cx: Cx) -> Answer {
     let r = cx.record();
     let seen = look(&*world.chain, r).await?;
@@ -67,7 +67,8 @@ pub(super) async fn precommit2(world: Arc<World>, cx: Cx) -> Answer {
         return Err(given_up(r, "PC2", r.faults.precommit2));
     }
     pause(&cx, r.faults.precommit2).await?;
-    Ok(if r.faults.precommit2 > TRIES { Event::RetrySealPreCommit1 } else { Event::RetrySealPreCommit2 })
+    let from_labels = r.remake || r.faults.precommit2 > TRIES;
+    Ok(if from_labels { Event::RetrySealPreCommit1 } else { Event::RetrySealPreCommit2 })
 }
 
 /// The chain, or our check, refused the pre-commit.

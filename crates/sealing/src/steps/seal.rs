@@ -1,6 +1,6 @@
 //! PC1 and PC2.
 
-use super::{Answer, Cx, World, drive};
+use super::{Answer, Cx, World, blocking, drive};
 use crate::event::Event;
 use crate::prover::SealJob;
 use crate::standing::{Look, Standing, look};
@@ -30,7 +30,16 @@ pub(super) async fn precommit1(world: Arc<World>, cx: Cx) -> Answer {
         Err(e) => return Err(e),
     }
     let paths = world.storage.paths(r.id());
-    world.storage.prepare(r.id()).map_err(|e| super::storage_failure(&e))?;
+    let (storage, sector, remake) = (Arc::clone(&world.storage), r.id(), r.remake);
+    world.prover.idle(sector).await;
+    blocking("prepare a sector's folder", move || {
+        storage.prepare(sector)?;
+        if remake { storage.forget_units(sector) } else { Ok(()) }
+    })
+    .await?;
+    if remake {
+        cx.send(Event::UnitsForgotten).await?;
+    }
     let job = SealJob::of(r, paths)?;
     let labelled = drive(&cx, |watch| world.prover.precommit1(job, watch)).await?;
     Ok(Event::PreCommit1 { comm_d: labelled.comm_d, replica_id: labelled.replica_id })

@@ -168,6 +168,15 @@ impl SectorStorage for LocalStorage {
         fs::create_dir_all(&cache).map_err(failed("create the folder", &cache))
     }
 
+    fn forget_units(&self, sector: SectorId) -> Result<(), StorageError> {
+        let cache = self.paths(sector).cache;
+        let manifest = cache.join(proofs::manifest::FILE_NAME);
+        match fs::rename(&manifest, cache.join("sealrig-manifest.forgotten.json")) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("move aside", &manifest)(e)),
+            _ => fs::File::open(&cache).and_then(|f| f.sync_all()).map_err(failed("sync", &cache)),
+        }
+    }
+
     fn trim(&self, sector: SectorId) -> Result<(), StorageError> {
         let cache = self.paths(sector).cache;
         let entries = match fs::read_dir(&cache) {
@@ -180,7 +189,13 @@ impl SectorStorage for LocalStorage {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             let part = name.strip_prefix("sc-02-data-").unwrap_or("");
-            if part.starts_with("layer-") || part.starts_with("tree-c") || part.starts_with("tree-d") {
+            // Left over by a crash; C1 is done, so nobody writes here any more.
+            let unfinished = name.ends_with(".tmp");
+            if unfinished
+                || part.starts_with("layer-")
+                || part.starts_with("tree-c")
+                || part.starts_with("tree-d")
+            {
                 remove_file(&entry.path())?;
             }
         }
@@ -191,6 +206,8 @@ impl SectorStorage for LocalStorage {
         let paths = self.paths(sector);
         remove_file(&paths.unsealed)?;
         remove_file(&paths.sealed)?;
+        // What a crash may have left of a replica being written.
+        remove_file(&proofs::files::staged_path(&paths.sealed))?;
         match fs::remove_dir_all(&paths.cache) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("delete", &paths.cache)(e)),
             _ => {}

@@ -22,9 +22,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-pub const MINER: ActorId = ActorId(1000);
+pub(crate) const MINER: ActorId = ActorId(1000);
 
-pub fn proof() -> RegisteredSealProof {
+pub(crate) fn proof() -> RegisteredSealProof {
     RegisteredSealProof::v1_1(SectorSize::KiB2).unwrap()
 }
 
@@ -53,12 +53,12 @@ impl ProofVerifier for Verifier {
 }
 
 /// The local prover, with faults to come, by stage.
-pub struct FaultyProver {
+pub(crate) struct FaultyProver {
     inner: LocalProver,
     script: Mutex<HashMap<&'static str, VecDeque<Fault>>>,
 }
 
-pub enum Fault {
+pub(crate) enum Fault {
     /// Fails with a class (and, for corrupt input, the state that made it).
     Fails(Class, Option<&'static str>),
     /// Hangs until it is cancelled.
@@ -66,11 +66,11 @@ pub enum Fault {
 }
 
 impl FaultyProver {
-    pub fn fail(&self, stage: &'static str, class: Class, made_by: Option<&'static str>) {
+    pub(crate) fn fail(&self, stage: &'static str, class: Class, made_by: Option<&'static str>) {
         self.script.lock().unwrap().entry(stage).or_default().push_back(Fault::Fails(class, made_by));
     }
 
-    pub fn hang(&self, stage: &'static str) {
+    pub(crate) fn hang(&self, stage: &'static str) {
         self.script.lock().unwrap().entry(stage).or_default().push_back(Fault::Hangs);
     }
 
@@ -139,13 +139,13 @@ impl Prover for FaultyProver {
     }
 }
 
-pub struct Rig {
-    pub dir: tempfile::TempDir,
-    pub store: MemoryStore,
-    pub chain: Arc<DevChain>,
-    pub prover: Arc<FaultyProver>,
-    pub storage: Arc<dyn SectorStorage>,
-    pub pipeline: Arc<Pipeline>,
+pub(crate) struct Rig {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) store: MemoryStore,
+    pub(crate) chain: Arc<DevChain>,
+    pub(crate) prover: Arc<FaultyProver>,
+    pub(crate) storage: Arc<dyn SectorStorage>,
+    pub(crate) pipeline: Arc<Pipeline>,
 }
 
 async fn pipeline(
@@ -177,7 +177,7 @@ async fn pipeline(
 }
 
 impl Rig {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = DevChainConfig::new([7; 32], MINER, SectorSize::KiB2, Arc::new(OnDemandClock));
         let chain = DevChain::open(dir.path().join("chain"), config, Arc::new(Verifier)).await.unwrap();
@@ -192,26 +192,26 @@ impl Rig {
     }
 
     /// Stops the pipeline and opens it again over the same store, chain and files.
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.pipeline.stop(Duration::from_secs(10)).await;
         self.pipeline = pipeline(&self.store, &self.chain, &self.prover, &self.storage).await;
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    pub async fn add(&self, name: &str, data: &[u8]) -> Vec<sealing::Placed> {
+    pub(crate) async fn add(&self, name: &str, data: &[u8]) -> Vec<sealing::Placed> {
         let parts = sealing::stage(&self.storage, name, &mut &data[..], SectorSize::KiB2).unwrap();
         self.pipeline.add_parts(parts).await.unwrap()
     }
 
-    pub async fn sector(&self, n: u64) -> SectorInstance {
+    pub(crate) async fn sector(&self, n: u64) -> SectorInstance {
         self.pipeline.sector(SectorNumber(n)).await.unwrap().expect("the sector is known")
     }
 
     /// Waits until a sector is in a state. Says where it is when that takes too long.
-    pub async fn until(&self, n: u64, state: State) -> SectorInstance {
+    pub(crate) async fn until(&self, n: u64, state: State) -> SectorInstance {
         let begun = Instant::now();
         loop {
             let sector = self.sector(n).await;
@@ -228,7 +228,7 @@ impl Rig {
     }
 
     /// Waits until a sector is parked for a person.
-    pub async fn until_parked(&self, n: u64) -> SectorInstance {
+    pub(crate) async fn until_parked(&self, n: u64) -> SectorInstance {
         let begun = Instant::now();
         loop {
             let sector = self.sector(n).await;
@@ -245,7 +245,7 @@ impl Rig {
     }
 
     /// The states a sector went through, in order.
-    pub async fn path(&self, n: u64) -> Vec<String> {
+    pub(crate) async fn path(&self, n: u64) -> Vec<String> {
         let lines = self.pipeline.journal(SectorNumber(n), 0, 10_000).await.unwrap();
         let mut path: Vec<String> = Vec::new();
         for line in lines {
@@ -262,7 +262,7 @@ impl Rig {
     }
 
     /// The whole content of a sector, unsealed.
-    pub async fn unseal(&self, n: u64, offset: u64, bytes: u64) -> Vec<u8> {
+    pub(crate) async fn unseal(&self, n: u64, offset: u64, bytes: u64) -> Vec<u8> {
         #[derive(Clone, Default)]
         struct Sink(Arc<Mutex<Vec<u8>>>);
         impl std::io::Write for Sink {
