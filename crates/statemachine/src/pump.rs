@@ -43,7 +43,7 @@ impl<M: Machine> Pump<M> {
     async fn run(&mut self) {
         loop {
             if self.inner.ended.is_cancelled() {
-                self.cell.lock().pumping = false;
+                self.leave();
                 return;
             }
             match self.inner.ensure_loaded(&self.cell).await {
@@ -77,6 +77,17 @@ impl<M: Machine> Pump<M> {
                 }
                 Next::Idle => return,
             }
+        }
+    }
+
+    /// The group ended: nobody is left waiting for an answer. What has a row is planned at the next open.
+    fn leave(&self) {
+        let mut state = self.cell.lock();
+        state.pumping = false;
+        let items: Vec<_> = state.lanes.iter_mut().flat_map(|lane| lane.drain(..)).collect();
+        drop(state);
+        for mut item in items {
+            item.answer(Err(Nack::Send(SendError::Gone(self.cell.id.clone()))));
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) async fn run<M: Machine>(inner: Arc<Inner<M>>) {
     let mut with_inbox = None;
     loop {
         if inner.ended.is_cancelled() {
-            return;
+            break;
         }
         if with_inbox.is_none() {
             match waiting(&inner).await {

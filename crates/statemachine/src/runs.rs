@@ -115,8 +115,11 @@ async fn run<M: Machine>(
         state.ending.retain(|run| run.version != version);
     }
     let input = match outcome {
-        // The group ended: the run is interrupted at the next open.
-        None => None,
+        // The group ended: the run is interrupted at the next open. Work on other threads is told.
+        None => {
+            cancel.cancel();
+            None
+        }
         Some(Ok(event)) => Some(Input::RunEnded { run: version, outcome: Outcome::Event(event) }),
         Some(Err(_)) if stopped => {
             Some(Input::Interrupted { run: version, reason: "the group stopped".to_owned() })

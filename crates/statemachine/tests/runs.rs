@@ -519,3 +519,54 @@ fn changes_are_announced_after_their_commit() {
     states.dedup();
     assert_eq!(states, [S::New, S::Packing, S::Waiting, S::Working, S::Done]);
 }
+
+#[test]
+fn retrying_for_an_hour_is_an_alert() {
+    let bench = Bench::new(Scripts {
+        packing: Script::always([Act::Fail(Failure::transient("network"))]),
+        ..Scripts::default()
+    });
+    let group = bench.open();
+    bench.start(&group, "a");
+    bench.secs(3000);
+    assert_eq!(explain(&bench, &group, "a").alerts, [""; 0]);
+    bench.secs(1000);
+    let alerts = explain(&bench, &group, "a").alerts;
+    assert!(alerts.len() == 1 && alerts[0].starts_with("Transient failures for 6"), "{alerts:?}");
+    assert!(bench.get("a").parked.is_none(), "no budget unless the map gives one");
+}
+
+#[test]
+fn a_long_healthy_run_resets_the_count() {
+    let bench = Bench::new(Scripts {
+        packing: Script::always([
+            Act::Sleep(Duration::from_secs(700)),
+            Act::Fail(Failure::transient("network")),
+        ]),
+        ..Scripts::default()
+    });
+    let group = bench.open();
+    bench.start(&group, "a");
+    bench.secs(5000);
+    assert_eq!(bench.scripts.packing.seen().len(), 8, "each about a second after the last");
+    assert_eq!(bench.get("a").failures[&Class::Transient].count, 1);
+}
+
+#[test]
+fn nobody_waits_for_a_group_that_ended() {
+    let bench = Bench::new(Scripts::default());
+    let mut config = config(&bench.scripts, &bench.ledger);
+    config.events_per_minute = 1;
+    let group = bench.open_with(config);
+    bench.sim.run_until(group.create(&"a".into(), R::default())).unwrap();
+    bench.send(&group, "a", E::Add(1)).unwrap();
+    let id = MachineId::from("a");
+    let late = group.send_and_wait(&id, E::Add(2));
+    let stop = async {
+        bench.sim.env().clock.sleep_until(bench.sim.env().clock.now_ms() + 1000).await;
+        group.stop(Duration::from_secs(1)).await
+    };
+    let (answer, _) = bench.sim.run_until(futures_util::future::join(late, stop));
+    assert!(matches!(answer, Err(SendError::Gone(_))), "{answer:?}");
+    assert_eq!(bench.get("a").record.numbers, [1]);
+}
