@@ -8,16 +8,20 @@ use crate::wire;
 use crate::{NodeError, ProofSystem, VanillaVerifier};
 use chain::Chain;
 use chain::devchain::{DevChain, DevChainConfig, EpochClock, IntervalClock, OnDemandClock};
+use futures_core::Stream as _;
 use primitives::{ActorId, Epoch, SectorNumber, SectorSize};
 use sealing::prover::Pools;
 use sealing::{
     LocalProver, LocalStorage, Parallel, Pipeline, PipelineConfig, PipelineError, Sector, SectorInstance,
-    SectorStorage, machine_id, tokio_env,
+    SectorStorage, State, machine_id, tokio_env,
 };
 use statemachine::{Explanation, MachineId, Reader, StopReport};
 use statestore::{Options, SledStore, Store, StoreError};
+use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
@@ -232,7 +236,7 @@ pub struct Node {
     /// Turns `true` when a client asked the node to stop.
     asked: watch::Receiver<bool>,
     server: JoinHandle<()>,
-    nudges: JoinHandle<()>,
+    watchers: Vec<JoinHandle<()>>,
 }
 
 impl Node {
@@ -339,8 +343,9 @@ impl Node {
             server.abort();
             return Err(e);
         }
-        let nudges = tokio::spawn(nudge_on_heads(Arc::clone(&core)));
-        Ok(Self { core, url, closing, asked, server, nudges })
+        let watchers =
+            vec![tokio::spawn(nudge_on_heads(Arc::clone(&core))), tokio::spawn(log_moves(Arc::clone(&core)))];
+        Ok(Self { core, url, closing, asked, server, watchers })
     }
 
     /// The API's address, such as `http://127.0.0.1:41973`.
@@ -373,14 +378,16 @@ impl Node {
     /// # Errors
     /// [`StoreError`] when the store had failed for good; everything else is stopped all the same.
     pub async fn stop(self, deadline: Duration) -> Result<StopSummary, NodeError> {
-        let Self { core, closing, mut server, nudges, .. } = self;
+        let Self { core, closing, mut server, watchers, .. } = self;
         // Withdrawn first, so that nobody is sent to an address that no longer answers.
         if let Err(e) = core.repo.withdraw() {
             tracing::warn!("{e}");
         }
         closing.send_replace(true);
         let StopReport { ended, cut } = core.pipeline.stop(deadline).await;
-        nudges.abort();
+        for watcher in watchers {
+            watcher.abort();
+        }
         core.chain.close().await;
         if tokio::time::timeout(API_GRACE, &mut server).await.is_err() {
             server.abort();
@@ -467,5 +474,22 @@ async fn nudge_on_heads(core: Arc<Core>) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
+    }
+}
+
+/// Tells the log where sectors go.
+async fn log_moves(core: Arc<Core>) {
+    let mut states: HashMap<MachineId, State> = HashMap::new();
+    loop {
+        let mut changes = core.pipeline.watch();
+        while let Some(change) = poll_fn(|cx| Pin::new(&mut changes).poll_next(cx)).await {
+            let sector: u64 = change.id.as_str().parse().unwrap_or_default();
+            let before = states.insert(change.id, change.state);
+            if before != Some(change.state) {
+                tracing::info!(sector, "is {} now", change.state);
+            }
+        }
+        // The stream ends when it was not read fast enough, and when the engine ends.
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -11,7 +11,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_core::Stream;
-use sealing::{PipelineError, stage};
+use sealing::{PipelineError, State as SectorState, stage};
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -222,6 +222,10 @@ pub(super) async fn data(
 ) -> Result<Response, ApiError> {
     let number = sector_number(&number)?;
     let sector = node.core.pipeline.sector(number).await?.ok_or(PipelineError::Unknown(number))?;
+    if matches!(sector.state, SectorState::Removing | SectorState::RemoveFailed | SectorState::Removed) {
+        let error = format!("sector {number} is {}: its files are gone or are being deleted", sector.state);
+        return Err(ApiError::new(StatusCode::CONFLICT, error).next("`sector-status` lists the sectors"));
+    }
     let capacity = sector.record.proof.sector_size().unpadded_bytes();
     let offset = params.number("offset", 0, capacity)?.unwrap_or(0);
     let bytes = params.number("bytes", 0, capacity - offset)?.unwrap_or(capacity - offset);

@@ -25,8 +25,9 @@ use std::time::Duration;
   sealrig demo a.tar b.tar --sector-size 8MiB --dir /data/demo
 
 Without --sector-size the smallest size is taken that holds everything, at most 8MiB.
-DIR is a repo like that of a node: `sector-status --repo DIR` shows it, and the same command on the same DIR goes
-on where the last one stopped. What comes back is in DIR/unsealed-output.")]
+DIR is a repo like that of a node: `sector-status --repo DIR` shows it, and the same command
+on the same DIR goes on where the last one stopped. What comes back is in DIR/unsealed-output.
+The demo keeps away from the repo of your node: --repo and SEALRIG_REPO are not used.")]
 pub(crate) struct Demo {
     /// Files to seal
     #[arg(required = true, value_name = "FILE")]

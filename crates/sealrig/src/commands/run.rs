@@ -24,10 +24,10 @@ const STOP: Duration = Duration::from_secs(20);
   sealrig run --repo /data/m --sector-size 2KiB --epoch-ms 100
   sealrig sectors add FILE                  (in another terminal) give it something to seal
 
-The sectors of a new repo are of 8MiB when --sector-size is not given: the smallest size that holds files as
-people have them, and sealed in seconds. 2KiB is for trying things out, 512MiB for bulk.
+The sectors of a new repo are of 8MiB when --sector-size is not given: large enough for
+ordinary files, and sealed in seconds. 2KiB is for trying things out, 512MiB for bulk.
 
-SIGTERM or Ctrl-C stops in order within 30 s and exits 0; a second one ends the process at once.
+SIGTERM or Ctrl-C stops in order within 30 s and exits 0; a second one ends at once.
 RUST_LOG sets the log, such as RUST_LOG=debug or RUST_LOG=sealing=debug,warn.")]
 pub(crate) struct Run {
     /// Sector size of a new repo: 2KiB, 8MiB, 512MiB, 32GiB or 64GiB [default: 8MiB]

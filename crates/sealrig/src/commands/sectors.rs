@@ -38,9 +38,9 @@ pub(crate) enum Sectors {
   sealrig sectors add backup.tar
   tar c photos | sealrig sectors add - --name photos.tar
 
-An input is cut at the capacity of a sector and nowhere else (127/128 of its size), and placed in the first
-sector that waits for pieces and has room, else in a new one. A sector is sealed when it is full, when it has
-waited long enough, or by `sealrig sectors seal N`.")]
+An input is cut at the capacity of a sector and nowhere else (127/128 of its size), and
+placed in the first sector that waits for pieces and has room, else in a new one. A sector is
+sealed when it is full, when it has waited long enough, or by `sealrig sectors seal N`.")]
 pub(crate) struct Add {
     /// The file; `-` reads stdin
     #[arg(value_name = "FILE|-")]
