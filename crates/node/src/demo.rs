@@ -10,7 +10,7 @@ use crate::{Core, NodeError, ProofSystem, view, wire};
 use chain::Chain as _;
 use primitives::cids::comm_r_to_cid;
 use primitives::{SectorNumber, SectorSize};
-use sealing::{SectorInstance, State};
+use sealing::{PipelineError, SectorInstance, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
@@ -318,13 +318,7 @@ async fn seal_and_return(
     let numbers: BTreeSet<SectorNumber> =
         labels.filter_map(|l| held.get(l)).flat_map(|parts| parts.iter().map(|p| p.number)).collect();
     for &number in &numbers {
-        let waits = match core.pipeline.sector(number).await.map_err(NodeError::from)? {
-            Some(s) => matches!(s.state, State::WaitDeals | State::AddPiece | State::AddPieceFailed),
-            None => false,
-        };
-        if waits {
-            core.pipeline.seal(number).await.map_err(NodeError::from)?;
-        }
+        seal(core, number).await?;
     }
     let sealed = wait_for_proving(core, &numbers, tell).await?;
     let mut sectors = Vec::with_capacity(sealed.len());
@@ -344,6 +338,20 @@ async fn seal_and_return(
         files,
         elapsed_ms: 0,
     })
+}
+
+/// Seals a sector that still waits for pieces. One that is full starts by itself, perhaps in this moment.
+async fn seal(core: &Core, number: SectorNumber) -> Result<(), DemoError> {
+    let sector = core.pipeline.sector(number).await.map_err(NodeError::from)?;
+    let waits =
+        |s: SectorInstance| matches!(s.state, State::WaitDeals | State::AddPiece | State::AddPieceFailed);
+    if sector.is_some_and(waits) {
+        match core.pipeline.seal(number).await {
+            Ok(_) | Err(PipelineError::Refused { .. }) => {}
+            Err(e) => return Err(NodeError::from(e).into()),
+        }
+    }
+    Ok(())
 }
 
 /// All sectors, by number.
