@@ -3,7 +3,7 @@
 use crate::control::{Cancelled, UnitError};
 use crate::params::ConfigError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a stage or a tool of this crate failed.
 #[derive(Debug, thiserror::Error)]
@@ -99,11 +99,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` on file operations.
-    pub(crate) fn file<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
-        move |source| Error::File { action, path: path.to_owned(), source }
-    }
-
     /// For `map_err` on a caller's streams.
     pub(crate) fn stream(action: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Stream { action, source }

@@ -214,7 +214,11 @@ pub struct StagedFile {
 impl StagedFile {
     /// Starts a file that will be `path`. What is there under that name stays until the new one is complete.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        let staged = staged_path(path);
+        Self::create_as(path, staged_path(path))
+    }
+
+    /// [`StagedFile::create`] with another temporary name, which must be in the folder of `path`.
+    pub(crate) fn create_as(path: &Path, staged: PathBuf) -> Result<Self, FileError> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)

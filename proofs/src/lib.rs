@@ -8,7 +8,6 @@
 pub mod challenges;
 pub mod codec;
 pub mod control;
-mod durable;
 pub mod encode;
 mod error;
 pub mod field;

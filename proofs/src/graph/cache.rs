@@ -4,7 +4,7 @@ use super::map::FileMap;
 use super::{Graph, ParentList};
 use crate::Error;
 use crate::control::{Cancelled, Control};
-use crate::durable::DurableFile;
+use crate::files::{FileError, StagedFile};
 use crate::params::{BASE_DEGREE, DEGREE};
 use rayon::prelude::*;
 use sha2::Digest;
@@ -230,7 +230,7 @@ fn open_file(graph: &Graph, dir: &Path, control: &Control<'_>) -> Result<(FileMa
         Check::Good(map) => return Ok((map, Origin::Reused)),
         Check::Absent | Check::Bad(_) => {}
     }
-    fs::create_dir_all(dir).map_err(Error::file("create", dir))?;
+    fs::create_dir_all(dir).map_err(FileError::io("create", dir))?;
     let _lock = lock(&path.with_extension("lock"), control)?;
     // Somebody else may have written it while we waited for the lock.
     let replaced = match check_file(graph, &path, control)? {
@@ -239,8 +239,8 @@ fn open_file(graph: &Graph, dir: &Path, control: &Control<'_>) -> Result<(FileMa
         Check::Bad(reason) => Some(reason),
     };
     write_file(graph, &path, control)?;
-    let file = File::open(&path).map_err(Error::file("open", &path))?;
-    let map = FileMap::new(&file).map_err(Error::file("map", &path))?;
+    let file = File::open(&path).map_err(FileError::io("open", &path))?;
+    let map = FileMap::new(&file).map_err(FileError::io("map", &path))?;
     expect_length(graph, &path, map.len() as u64)?;
     Ok((map, Origin::Written { replaced }))
 }
@@ -252,7 +252,7 @@ fn lock(path: &Path, control: &Control<'_>) -> Result<File, Error> {
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(Error::file("open", path))?;
+        .map_err(FileError::io("open", path))?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -260,13 +260,13 @@ fn lock(path: &Path, control: &Control<'_>) -> Result<File, Error> {
                 control.check()?;
                 std::thread::sleep(Duration::from_millis(100));
             }
-            Err(TryLockError::Error(source)) => return Err(Error::file("lock", path)(source)),
+            Err(TryLockError::Error(source)) => return Err(FileError::io("lock", path)(source).into()),
         }
     }
 }
 
 fn write_file(graph: &Graph, path: &Path, control: &Control<'_>) -> Result<(), Error> {
-    let mut file = DurableFile::create(path, path.with_extension("cache.tmp"))?;
+    let staged = StagedFile::create(path)?;
     let nodes = graph.nodes();
     let mut lists = vec![[0; DEGREE]; BLOCK.min(nodes as usize)];
     let mut bytes = Vec::with_capacity(lists.len() * RECORD);
@@ -276,16 +276,16 @@ fn write_file(graph: &Graph, path: &Path, control: &Control<'_>) -> Result<(), E
         generate(graph, start, &mut lists);
         bytes.clear();
         bytes.extend(lists.as_flattened().iter().flat_map(|p| p.to_le_bytes()));
-        file.write(&bytes)?;
+        staged.write_at(&bytes, start * RECORD as u64)?;
     }
-    file.commit()?;
+    staged.publish(nodes * RECORD as u64)?;
     control.report("parents", nodes, nodes, "nodes");
     Ok(())
 }
 
-fn expect_length(graph: &Graph, path: &Path, got: u64) -> Result<(), Error> {
+fn expect_length(graph: &Graph, path: &Path, got: u64) -> Result<(), FileError> {
     let expected = graph.nodes() * RECORD as u64;
-    if got == expected { Ok(()) } else { Err(Error::FileLength { path: path.to_owned(), expected, got }) }
+    if got == expected { Ok(()) } else { Err(FileError::Length { path: path.to_owned(), expected, got }) }
 }
 
 enum Check {
@@ -298,13 +298,13 @@ fn check_file(graph: &Graph, path: &Path, control: &Control<'_>) -> Result<Check
     let file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Check::Absent),
-        Err(e) => return Err(Error::file("open", path)(e)),
+        Err(e) => return Err(FileError::io("open", path)(e).into()),
     };
-    let length = file.metadata().map_err(Error::file("look at", path))?.len();
+    let length = file.metadata().map_err(FileError::io("examine", path))?.len();
     if let Err(wrong) = expect_length(graph, path, length) {
         return Ok(Check::Bad(wrong.to_string()));
     }
-    let map = FileMap::new(&file).map_err(Error::file("map", path))?;
+    let map = FileMap::new(&file).map_err(FileError::io("map", path))?;
     Ok(match fault(graph, &map, control)? {
         None => Check::Good(map),
         Some(fault) => Check::Bad(format!("{}: {fault}", path.display())),

@@ -1,10 +1,9 @@
 //! Memory for one layer.
 
 use crate::control::Control;
+use crate::files::InFile;
 use crate::{Error, Node};
 use memmap2::MmapMut;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The labels of one layer in memory, 32 bytes per node. The memory is asked of the system directly, in huge pages where
@@ -42,15 +41,12 @@ impl LayerBuffer {
 
     /// Fills the buffer from a file of exactly its length.
     pub(super) fn read(&mut self, path: &Path, control: &Control<'_>) -> Result<(), Error> {
-        let mut file = File::open(path).map_err(Error::file("open", path))?;
-        let got = file.metadata().map_err(Error::file("look at", path))?.len();
-        let expected = self.map.len() as u64;
-        if got != expected {
-            return Err(Error::FileLength { path: path.to_owned(), expected, got });
-        }
+        let file = InFile::open_exact(path, self.map.len() as u64)?;
+        let mut at = 0;
         for part in self.map.chunks_mut(16 << 20) {
             control.check()?;
-            file.read_exact(part).map_err(Error::file("read", path))?;
+            file.read_at(part, at)?;
+            at += part.len() as u64;
         }
         Ok(())
     }

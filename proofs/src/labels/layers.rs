@@ -8,7 +8,7 @@ use super::LayerBuffer;
 use super::prefetch::prefetch;
 use super::prefix;
 use crate::control::{Cancelled, Control, Reuse, Unit};
-use crate::durable::DurableFile;
+use crate::files::{StagedFile, digest_state, finish, layer_id, store_name};
 use crate::graph::{ParentList, Parents, cache};
 use crate::params::{BASE_DEGREE, DEGREE, PoRepConfig};
 use crate::sha256::label::LabelHasher;
@@ -29,7 +29,7 @@ const REPORT: Duration = Duration::from_millis(200);
 
 /// The name of a layer's file in the cache folder; layers count from 1 (proofs.md §5.6).
 pub fn layer_file_name(layer: usize) -> String {
-    format!("sc-02-data-layer-{layer}.dat")
+    store_name(&layer_id(layer))
 }
 
 /// Labels all layers of a sector into `cache_dir`, which must exist (proofs.md §4.4 step 5). Returns the layer files.
@@ -51,7 +51,7 @@ pub fn generate_layers(
     let mut labeller = Labeller::new(config, parents, replica_id, control)?;
     for (layer, path) in (1..).zip(&files) {
         control.check()?;
-        let unit = Unit { stage: "precommit1", name: format!("layer-{layer}") };
+        let unit = Unit { stage: "precommit1", name: layer_id(layer) };
         if control.units.reuse(&unit, path) == Reuse::Proven {
             continue;
         }
@@ -131,17 +131,18 @@ impl<'a> Labeller<'a> {
     /// Computes a layer while another thread takes it to its file. Returns the file's BLAKE2b-256.
     fn layer_to_file(&mut self, layer: usize, path: &Path) -> Result<[u8; 32], Error> {
         // The name other implementations use, so that either removes the other's left-overs (proofs.md §4.4).
-        let mut file = DurableFile::create(path, path.with_extension(".tmp"))?;
+        let staged = StagedFile::create_as(path, path.with_extension(".tmp"))?;
         let (sender, receiver) = sync_channel::<Vec<u8>>(32);
         let digest = thread::scope(|scope| {
             let writer = scope.spawn(|| -> Result<[u8; 32], Error> {
-                let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
+                let mut hash = digest_state();
+                let mut at = 0;
                 for bytes in receiver {
                     hash.update(&bytes);
-                    file.write(&bytes)?;
+                    staged.write_at(&bytes, at)?;
+                    at += bytes.len() as u64;
                 }
-                let digest = hash.finalize();
-                Ok(digest.as_bytes().try_into().expect("a BLAKE2b of 32 bytes was asked for"))
+                Ok(finish(&hash))
             });
             let computed = self.layer(layer, Some(&sender));
             // Ends the writer.
@@ -151,7 +152,7 @@ impl<'a> Labeller<'a> {
             let digest = written?;
             computed.map(|()| digest)
         })?;
-        file.commit()?;
+        staged.publish(self.config.nodes() * 32)?;
         Ok(digest)
     }
 
