@@ -391,6 +391,9 @@ async fn wait_for_proving(
                 let explain = detail.map(|d| d.explain).unwrap_or_default();
                 return Err(DemoError::Stuck { number: number.0, explain });
             }
+            if sector.state == State::WaitDeals && !sector.record.pack_requested {
+                seal(core, number).await?;
+            }
             if sector.state != State::Proving
                 && let Some((now, live)) = core.sector_now(number).await.map_err(NodeError::from)?
             {
