@@ -65,6 +65,10 @@ pub struct Content {
     pub sector: Option<Description>,
     /// The finished units.
     pub units: Vec<Entry>,
+    /// Why a file without an entry is not this replica's: what was wrong with the record that this one took the place
+    /// of. Files that it was about may still be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -88,55 +92,40 @@ pub enum ManifestError {
     },
 }
 
-/// What was recorded for one replica, or why that cannot be used.
-#[derive(Debug)]
-enum Known {
-    Content {
-        sector: Option<Description>,
-        units: Vec<Entry>,
-    },
-    /// Every file is refused for this reason until the first unit is finished, which begins a new record.
-    Refused(String),
-}
-
-impl Known {
-    /// What goes into the next record.
-    fn clone_content(&self) -> (Option<Description>, Vec<Entry>) {
-        match self {
-            Known::Content { sector, units } => (sector.clone(), units.clone()),
-            Known::Refused(_) => (None, Vec::new()),
-        }
-    }
-}
-
 /// The manifest of a cache folder, opened for one replica.
 #[derive(Debug)]
 pub struct Manifest {
     cache: PathBuf,
     replica_id: ReplicaId,
-    known: Mutex<Known>,
+    /// What is on disk, or will be with the first unit.
+    known: Mutex<Content>,
 }
 
 impl Manifest {
     /// Opens the manifest of `cache` for the replica that is being made or used. A missing file is an empty record. One
-    /// of another replica, or one that cannot be parsed, proves nothing: [`UnitSink::reuse`] says so for each file, and
-    /// the first finished unit replaces it.
+    /// of another replica, or one that cannot be parsed, proves nothing. [`UnitSink::reuse`] says so for each file that is
+    /// there until its unit is finished anew, also after the first finished unit has replaced the old record.
     ///
     /// # Errors
     /// If the file cannot be read, or has a newer schema and so must not be overwritten.
     pub fn open(cache: &Path, replica_id: &ReplicaId) -> Result<Self, ManifestError> {
-        let known = match load(cache)? {
-            None => Known::Content { sector: None, units: Vec::new() },
-            Some(Ok(Content { replica_id: recorded, sector, units, .. })) if recorded == *replica_id => {
-                Known::Content { sector, units }
+        let refused = match load(cache)? {
+            Some(Ok(content)) if content.replica_id == *replica_id => {
+                return Ok(Self::with(cache, content));
             }
-            Some(Ok(content)) => Known::Refused(format!(
+            None => None,
+            Some(Ok(content)) => Some(format!(
                 "it was made for replica id {}, this is replica id {replica_id}",
                 content.replica_id
             )),
-            Some(Err(reason)) => Known::Refused(reason),
+            Some(Err(reason)) => Some(reason),
         };
-        Ok(Self { cache: cache.to_owned(), replica_id: *replica_id, known: Mutex::new(known) })
+        let (schema, replica_id) = (SCHEMA, *replica_id);
+        Ok(Self::with(cache, Content { schema, replica_id, sector: None, units: Vec::new(), refused }))
+    }
+
+    fn with(cache: &Path, known: Content) -> Self {
+        Self { cache: cache.to_owned(), replica_id: known.replica_id, known: Mutex::new(known) }
     }
 
     /// What the manifest of a cache folder says; `None` without one.
@@ -154,7 +143,7 @@ impl Manifest {
 
     /// The units recorded for this replica.
     pub fn entries(&self) -> Vec<Entry> {
-        self.lock().clone_content().1
+        self.lock().units.clone()
     }
 
     /// Writes down whose sector it is. Durable when it returns.
@@ -162,27 +151,21 @@ impl Manifest {
     /// # Errors
     /// If the file cannot be written.
     pub fn describe(&self, sector: &Description) -> Result<(), FileError> {
-        let mut known = self.lock();
-        let (_, units) = known.clone_content();
-        self.replace(&mut known, Some(sector.clone()), units)
+        self.change(|next| next.sector = Some(sector.clone()))
     }
 
-    /// Puts a new record on disk and in the place of `known`.
-    fn replace(
-        &self,
-        known: &mut Known,
-        sector: Option<Description>,
-        units: Vec<Entry>,
-    ) -> Result<(), FileError> {
-        let content = Content { schema: SCHEMA, replica_id: self.replica_id, sector, units };
-        let bytes =
-            serde_json::to_vec_pretty(&content).expect("plain structs with text keys have a JSON form");
+    /// Changes the record on disk, then in memory.
+    fn change(&self, change: impl FnOnce(&mut Content)) -> Result<(), FileError> {
+        let mut known = self.lock();
+        let mut next = Content { schema: SCHEMA, ..known.clone() };
+        change(&mut next);
+        let bytes = serde_json::to_vec_pretty(&next).expect("plain structs with text keys have a JSON form");
         write_atomic(&self.cache.join(FILE_NAME), &bytes)?;
-        *known = Known::Content { sector: content.sector, units: content.units };
+        *known = next;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Content> {
         // The record is replaced as a whole, so that a panic elsewhere leaves it good.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,13 +182,12 @@ impl Manifest {
             Err(e) if e.is_not_found() => return Ok(Reuse::Absent),
             Err(e) => return Err(e),
         };
-        let entry = match &*self.lock() {
-            Known::Refused(reason) => return Ok(Reuse::Refused(reason.clone())),
-            Known::Content { units, .. } => {
-                units.iter().find(|e| e.stage == unit.stage && e.name == unit.name).cloned()
-            }
+        let (entry, refused) = {
+            let known = self.lock();
+            let entry = known.units.iter().find(|e| e.stage == unit.stage && e.name == unit.name);
+            (entry.cloned(), known.refused.clone())
         };
-        let Some(entry) = entry else { return Ok(Reuse::Absent) };
+        let Some(entry) = entry else { return Ok(refused.map_or(Reuse::Absent, Reuse::Refused)) };
         if self.name_of(file).as_deref() != Some(&entry.file) {
             return Ok(Reuse::Refused(format!("the unit was recorded as the file {}", entry.file)));
         }
@@ -258,13 +240,13 @@ impl UnitSink for Manifest {
             len,
             blake2b_256: hex::encode(blake2b_256),
         };
-        let mut known = self.lock();
-        let (sector, mut units) = known.clone_content();
-        match units.iter_mut().find(|e| e.stage == entry.stage && e.name == entry.name) {
-            Some(old) => *old = entry,
-            None => units.push(entry),
-        }
-        self.replace(&mut known, sector, units).map_err(|e| fail(e.to_string()))
+        self.change(|next| {
+            match next.units.iter_mut().find(|e| e.stage == entry.stage && e.name == entry.name) {
+                Some(old) => *old = entry,
+                None => next.units.push(entry),
+            }
+        })
+        .map_err(|e| fail(e.to_string()))
     }
 }
 
@@ -332,6 +314,12 @@ mod tests {
         // The first unit of the other replica begins a new record.
         record(&other, &file, b"other labels");
         assert_eq!(other.reuse(&unit("layer-1"), &file), Reuse::Proven);
+        // It does not know the other files of the first replica, and says so as long as they are there.
+        let reopened = Manifest::open(dir.path(), &ReplicaId([2; 32])).unwrap();
+        for manifest in [&other, &reopened] {
+            assert!(refusal(manifest.reuse(&unit("layer-2"), &foreign)).contains(&ID.to_string()));
+            assert_eq!(manifest.reuse(&unit("layer-2"), &dir.path().join("none")), Reuse::Absent);
+        }
         let again = Manifest::open(dir.path(), &ID).unwrap();
         assert!(refusal(again.reuse(&unit("layer-1"), &file)).contains("replica id"));
     }

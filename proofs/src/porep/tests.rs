@@ -143,16 +143,21 @@ fn config(size: SectorSize, number: u8, version: ApiVersion) -> PoRepConfig {
     PoRepConfig::custom(size, porep_id, version, ProofFeature::Interactive).unwrap()
 }
 
-/// Units started, in order.
+/// Units started, and those whose file was refused with the reason, in order.
 #[derive(Default)]
 struct Started<'a> {
     names: std::sync::Mutex<Vec<String>>,
+    refused: std::sync::Mutex<Vec<(String, String)>>,
     inner: Option<&'a Manifest>,
 }
 
 impl crate::control::UnitSink for Started<'_> {
     fn reuse(&self, unit: &Unit, file: &Path) -> Reuse {
-        self.inner.map_or(Reuse::Absent, |m| m.reuse(unit, file))
+        let answer = self.inner.map_or(Reuse::Absent, |m| m.reuse(unit, file));
+        if let Reuse::Refused(reason) = &answer {
+            self.refused.lock().unwrap().push((unit.to_string(), reason.clone()));
+        }
+        answer
     }
 
     fn started(&self, unit: &Unit) -> Result<(), UnitError> {

@@ -96,14 +96,39 @@ fn without_memory_everything_is_made_again() {
 
 #[test]
 fn files_of_another_ticket_are_never_taken() {
-    let mut sector = Sector::sample(SectorSize::KiB2);
+    let mut sector = Sector::sample(SectorSize::KiB4);
     let first = sector.seal_with_manifest().unwrap();
+    let earlier = sector.manifest().replica_id().to_string();
+    let units: Vec<String> = unit_files(&sector).into_iter().map(|(unit, _)| unit).collect();
+    assert_eq!(units.len(), 8, "{units:?}");
+
     sector.ticket = Ticket([9; 32]);
-    let second = sector.seal_with_manifest().unwrap();
+    let run = |work: &mut dyn FnMut(&Control<'_>)| {
+        // Opened anew for each stage, as after a restart.
+        let manifest = sector.manifest();
+        let sink = Started { inner: Some(&manifest), ..Started::default() };
+        work(&Control { units: &sink, ..Control::none() });
+        sink.refused.into_inner().unwrap()
+    };
+    let (mut pc1, mut pc2) = (None, None);
+    let mut refused = run(&mut |control| pc1 = Some(sector.pc1(control).unwrap()));
+    let pc1 = pc1.unwrap();
+    refused.extend(run(&mut |control| pc2 = Some(sector.pc2(&pc1, control).unwrap())));
+    let second = pc2.unwrap();
+
+    assert_eq!(refused.iter().map(|(unit, _)| unit).collect::<Vec<_>>(), units.iter().collect::<Vec<_>>());
+    for (unit, reason) in &refused {
+        assert!(reason.contains(&earlier), "{unit}: {reason}");
+    }
     assert_ne!(first.comm_r, second.comm_r);
-    let mut fresh = Sector::sample(SectorSize::KiB2);
+    let mut fresh = Sector::sample(SectorSize::KiB4);
     fresh.ticket = sector.ticket;
     assert_eq!(fresh.seal().1, second);
+    // All are made anew: nothing is refused any more.
+    let mut again = None;
+    let refused =
+        run(&mut |control| again = Some(sector.pc2(&sector.pc1(control).unwrap(), control).unwrap()));
+    assert_eq!((again, refused), (Some(second), Vec::new()));
 }
 
 #[test]
