@@ -134,11 +134,10 @@ fn tree_d(
             data.read_at(chunk.as_flattened_mut(), 32 * start)?;
             match chunk.iter().position(|node| !is_canonical(node)) {
                 None => Ok(()),
-                Some(i) => Err(PoRepError::Tree(TreeError::NotCanonical {
-                    path: unsealed.to_owned(),
-                    node: start + i as u64,
-                    got: hex::encode(chunk[i]),
-                })),
+                Some(i) => {
+                    let bad = TreeError::not_canonical(unsealed, start + i as u64, &chunk[i]);
+                    Err(PoRepError::from(bad))
+                }
             }
         })?;
         control.report(TREE_D, total, total, "bytes");

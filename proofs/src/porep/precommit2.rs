@@ -133,11 +133,7 @@ fn read_elements(
         .min();
     match bad {
         None => Ok(()),
-        Some(i) => Err(PoRepError::Tree(TreeError::NotCanonical {
-            path: file.path().to_owned(),
-            node: start + i as u64,
-            got: hex::encode(buffer[i]),
-        })),
+        Some(i) => Err(TreeError::not_canonical(file.path(), start + i as u64, &buffer[i]).into()),
     }
 }
 
@@ -214,11 +210,7 @@ fn encode_into(
         key.read_at(other.as_flattened_mut(), 32 * start)?;
         encode::encode(&mut nodes, &other).map_err(|bad| {
             let (file, node) = if bad.in_key { (key, other[bad.index]) } else { (data, nodes[bad.index]) };
-            PoRepError::Tree(TreeError::NotCanonical {
-                path: file.path().to_owned(),
-                node: start + bad.index as u64,
-                got: hex::encode(node),
-            })
+            PoRepError::from(TreeError::not_canonical(file.path(), start + bad.index as u64, &node))
         })?;
         staged.write_at(nodes.as_flattened(), 32 * start)?;
         digest.update(nodes.as_flattened());

@@ -47,6 +47,10 @@ pub enum TreeError {
 }
 
 impl TreeError {
+    pub(crate) fn not_canonical(path: &Path, index: u64, node: &Node) -> Self {
+        TreeError::NotCanonical { path: path.to_owned(), node: index, got: hex::encode(node) }
+    }
+
     /// The file it is about.
     pub fn path(&self) -> &Path {
         match self {
@@ -60,11 +64,7 @@ impl TreeError {
 /// Reads node `index` of a file as a field element.
 fn element(file: &InFile, index: u64) -> Result<Fr, TreeError> {
     let node = file.node(index)?;
-    Fr::from_bytes_le(&node).ok_or_else(|| TreeError::NotCanonical {
-        path: file.path().to_owned(),
-        node: index,
-        got: hex::encode(node),
-    })
+    Fr::from_bytes_le(&node).ok_or_else(|| TreeError::not_canonical(file.path(), index, &node))
 }
 
 /// Reads `count` nodes from `first` on.
@@ -244,11 +244,8 @@ impl OctalTree {
         let bytes = nodes(replica, first, block as usize)?;
         let mut leaves = Vec::with_capacity(bytes.len());
         for (i, node) in bytes.iter().enumerate() {
-            leaves.push(Fr::from_bytes_le(node).ok_or_else(|| TreeError::NotCanonical {
-                path: replica.path().to_owned(),
-                node: first + i as u64,
-                got: hex::encode(node),
-            })?);
+            let bad = || TreeError::not_canonical(replica.path(), first + i as u64, node);
+            leaves.push(Fr::from_bytes_le(node).ok_or_else(bad)?);
         }
         let at = (within % block) as usize;
         let (lower, top) = climb(&PoseidonTree(8), leaves, at);
