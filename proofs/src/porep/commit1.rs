@@ -5,7 +5,7 @@ use crate::control::{Control, Reuse, Unit};
 use crate::files::config::PAux;
 use crate::files::{P_AUX, TREE_C, TREE_D, TREE_R_LAST, base_tree_id, layer_id, store_path};
 use crate::params::PoRepConfig;
-use crate::tree::open::TreeError;
+use crate::tree::open::{OctalTree, TreeError};
 use crate::vanilla::ChallengeProof;
 use crate::vanilla::prove::SealedFiles;
 use crate::vanilla::verify::{
@@ -124,18 +124,31 @@ pub(super) fn open(
         return Err(PoRepError::mismatch(&p_aux, "CommR of its content", &public.comm_r.0, &comm_r));
     }
     let files = SealedFiles::open(config, cache, sealed, rows_to_discard(config, cache)?)?;
-    let first = |mut paths: Box<dyn Iterator<Item = &Path> + '_>| paths.next().unwrap_or(cache).to_owned();
-    let roots = [
-        (files.tree_d().path().to_owned(), &public.comm_d, files.tree_d().root()),
-        (first(Box::new(files.tree_c().paths())), &aux.comm_c, files.tree_c().root()),
-        (first(Box::new(files.tree_r_last().paths())), &aux.comm_r_last, files.tree_r_last().root()),
-    ];
-    for (file, expected, got) in roots {
-        if expected.0 != *got {
-            return Err(PoRepError::mismatch(&file, "root of the tree", &expected.0, got));
-        }
+    let tree_d = files.tree_d();
+    if public.comm_d.0 != *tree_d.root() {
+        return Err(PoRepError::mismatch(tree_d.path(), "root of the tree", &public.comm_d.0, tree_d.root()));
     }
+    check_root(files.tree_c(), &aux.comm_c)?;
+    check_root(files.tree_r_last(), &aux.comm_r_last)?;
     Ok(files)
+}
+
+/// Compares a root with that in `p_aux`. The error names the base tree that is wrong, or all if that cannot be told.
+fn check_root(tree: &OctalTree, expected: &Commitment) -> Result<(), PoRepError> {
+    if expected.0 == *tree.root() {
+        return Ok(());
+    }
+    if let Some((file, expected, got)) = tree.wrong_base_root()? {
+        return Err(PoRepError::mismatch(file, "root, compared with the row below it,", &expected, &got));
+    }
+    let mut paths = tree.paths();
+    let first = paths.next().expect("a tree has at least one base tree");
+    let others: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+    let what = match &others[..] {
+        [] => "root of the tree".to_owned(),
+        others => format!("root of the tree over it and {}", others.join(", ")),
+    };
+    Err(PoRepError::mismatch(first, what, &expected.0, tree.root()))
 }
 
 /// Why a partition could not be made.

@@ -61,6 +61,9 @@ impl TreeError {
     }
 }
 
+/// A base tree of which only the root is kept is hashed again to look for a fault if it has at most this many leaves.
+const PROBED_LEAVES: u64 = 1 << 12;
+
 /// Reads node `index` of a file as a field element.
 fn element(file: &InFile, index: u64) -> Result<Fr, TreeError> {
     let node = file.node(index)?;
@@ -194,6 +197,32 @@ impl OctalTree {
     /// The root over the base roots in the files.
     pub fn root(&self) -> &Node {
         &self.root
+    }
+
+    /// The first base tree whose root in the file is not the hash of the row below it: its file, what the row hashes to
+    /// and what the file holds. `None` if the roots do not tell which tree is wrong. Reads a few nodes of each file, or a
+    /// small part of the replica where only the root is kept.
+    ///
+    /// # Errors
+    /// If a file cannot be read; an error that names the base tree if it holds a node that is no field element or is not
+    /// over the replica.
+    pub(crate) fn wrong_base_root(&self) -> Result<Option<(&Path, Node, Node)>, TreeError> {
+        let top = self.rows.count() - 1;
+        for (base, (file, root)) in self.files.iter().zip(&self.base_roots).enumerate() {
+            if self.rows.first_kept() < top {
+                let first = self.rows.start(top - 1);
+                let children = (first..first + self.rows.len(top - 1)).map(|i| element(file, i));
+                let expected = crate::poseidon::merkle(&children.collect::<Result<Vec<_>, _>>()?);
+                if expected != *root {
+                    return Ok(Some((file.path(), expected.to_bytes_le(), root.to_bytes_le())));
+                }
+            } else if let Some(replica) = &self.replica
+                && self.rows.leaves() <= PROBED_LEAVES
+            {
+                self.climb_from_replica(replica, base, 0, &mut Vec::new())?;
+            }
+        }
+        Ok(None)
     }
 
     /// The files of the base trees, in order.
