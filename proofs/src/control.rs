@@ -146,6 +146,17 @@ impl Control<'static> {
 }
 
 impl Control<'_> {
+    /// Asks the sink whether `file` may stand for `unit`. Proving a file may take long; a sink that gives it up for the
+    /// cancel flag may answer anything.
+    ///
+    /// # Errors
+    /// When the stage was asked to end.
+    pub fn reuse(&self, unit: &Unit, file: &Path) -> Result<Reuse, Cancelled> {
+        let answer = self.units.reuse(unit, file);
+        self.check()?;
+        Ok(answer)
+    }
+
     /// Fails when the stage was asked to end.
     pub fn check(&self) -> Result<(), Cancelled> {
         if self.cancel.is_cancelled() { Err(Cancelled) } else { Ok(()) }

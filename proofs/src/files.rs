@@ -157,9 +157,23 @@ impl InFile {
     }
 
     /// The BLAKE2b-256 of the whole file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn digest(&self) -> Result<[u8; 32], FileError> {
+        self.digest_unless(|| Ok(()))
+    }
+
+    /// [`InFile::digest`], which asks `check` before every MiB whether to go on.
+    ///
+    /// # Errors
+    /// That of `check`, or if the file cannot be read.
+    pub fn digest_unless<E: From<FileError>>(
+        &self,
+        check: impl FnMut() -> Result<(), E>,
+    ) -> Result<[u8; 32], E> {
         let mut state = digest_state();
-        hash_range(&self.file, &self.path, 0, self.len, &mut state)?;
+        hash_range(&self.file, &self.path, 0, self.len, &mut state, check)?;
         Ok(finish(&state))
     }
 }
@@ -174,17 +188,19 @@ pub fn finish(state: &blake2b_simd::State) -> [u8; 32] {
     state.finalize().as_bytes().try_into().expect("the state was made for 32 bytes")
 }
 
-/// Feeds bytes `from..to` of a file to `state`.
-fn hash_range(
+/// Feeds bytes `from..to` of a file to `state`, asking `check` before every [`BLOCK`].
+fn hash_range<E: From<FileError>>(
     file: &File,
     path: &Path,
     from: u64,
     to: u64,
     state: &mut blake2b_simd::State,
-) -> Result<(), FileError> {
+    mut check: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
     let mut buf = vec![0; BLOCK.min(usize::try_from(to - from).unwrap_or(BLOCK))];
     let mut at = from;
     while at < to {
+        check()?;
         let n = usize::try_from(to - at).unwrap_or(BLOCK).min(BLOCK);
         file.read_exact_at(&mut buf[..n], at).map_err(FileError::io("read", path))?;
         state.update(&buf[..n]);
@@ -239,9 +255,18 @@ impl StagedFile {
         self.file.read_exact_at(buf, offset).map_err(FileError::io("read back", &self.staged))
     }
 
-    /// Feeds bytes `from..to` of what was written to `state`.
-    pub fn hash_range(&self, from: u64, to: u64, state: &mut blake2b_simd::State) -> Result<(), FileError> {
-        hash_range(&self.file, &self.staged, from, to, state)
+    /// Feeds bytes `from..to` of what was written to `state`, asking `check` before every MiB whether to go on.
+    ///
+    /// # Errors
+    /// That of `check`, or if the file cannot be read.
+    pub fn hash_range<E: From<FileError>>(
+        &self,
+        from: u64,
+        to: u64,
+        state: &mut blake2b_simd::State,
+        check: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        hash_range(&self.file, &self.staged, from, to, state, check)
     }
 
     /// Syncs the file, which must have `len` bytes, gives it its name and syncs the folder.
@@ -296,6 +321,7 @@ pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Cancelled;
 
     #[test]
     fn names_are_those_of_the_reference() {
@@ -349,11 +375,23 @@ mod tests {
         let staged = StagedFile::create(&path).unwrap();
         staged.write_at(&bytes, 0).unwrap();
         let mut state = digest_state();
-        staged.hash_range(0, 5, &mut state).unwrap();
-        staged.hash_range(5, bytes.len() as u64, &mut state).unwrap();
+        let go_on = || Ok::<_, FileError>(());
+        staged.hash_range(0, 5, &mut state, go_on).unwrap();
+        staged.hash_range(5, bytes.len() as u64, &mut state, go_on).unwrap();
         staged.publish(bytes.len() as u64).unwrap();
         let expected = blake2b_simd::Params::new().hash_length(32).hash(&bytes);
         assert_eq!(finish(&state), expected.as_bytes());
-        assert_eq!(InFile::open(&path).unwrap().digest().unwrap(), expected.as_bytes());
+        let file = InFile::open(&path).unwrap();
+        assert_eq!(file.digest().unwrap(), expected.as_bytes());
+        // Asked before each of the three blocks.
+        for stop_at in 0..3 {
+            let mut asked = 0;
+            let stopped = file.digest_unless(|| {
+                asked += 1;
+                if asked > stop_at { Err(crate::Error::from(Cancelled)) } else { Ok(()) }
+            });
+            assert!(matches!(stopped, Err(crate::Error::Cancelled(_))), "{stopped:?}");
+            assert_eq!(asked, stop_at + 1);
+        }
     }
 }

@@ -4,12 +4,13 @@
 //! file only by the file's content: recorded for this replica id, exact length, digest computed anew. It is not part of
 //! what other tools compare.
 
-use crate::control::{Reuse, Unit, UnitError, UnitSink};
+use crate::Error;
+use crate::control::{CancelFlag, Cancelled, Reuse, Unit, UnitError, UnitSink};
 use crate::files::{FileError, InFile, read_small, write_atomic};
 use primitives::{Commitment, PieceInfo, ProverId, RegisteredSealProof, ReplicaId, SectorNumber, Ticket};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The file's name in the cache folder.
 pub const FILE_NAME: &str = "sealrig-manifest.json";
@@ -99,6 +100,7 @@ pub struct Manifest {
     replica_id: ReplicaId,
     /// What is on disk, or will be with the first unit.
     known: Mutex<Content>,
+    cancel: Arc<CancelFlag>,
 }
 
 impl Manifest {
@@ -125,7 +127,16 @@ impl Manifest {
     }
 
     fn with(cache: &Path, known: Content) -> Self {
-        Self { cache: cache.to_owned(), replica_id: known.replica_id, known: Mutex::new(known) }
+        let (cache, replica_id) = (cache.to_owned(), known.replica_id);
+        Self { cache, replica_id, known: Mutex::new(known), cancel: Arc::default() }
+    }
+
+    /// The same with the cancel flag of the stage that will use it, at which [`UnitSink::reuse`] looks before every MiB of
+    /// a file's digest. When it is set, the answer is [`Reuse::Absent`]; [`Control::reuse`](crate::control::Control::reuse)
+    /// then ends the stage.
+    #[must_use]
+    pub fn ended_by(self, cancel: Arc<CancelFlag>) -> Self {
+        Self { cancel, ..self }
     }
 
     /// What the manifest of a cache folder says; `None` without one.
@@ -176,11 +187,11 @@ impl Manifest {
         name.to_str().map(str::to_owned)
     }
 
-    fn judge(&self, unit: &Unit, file: &Path) -> Result<Reuse, FileError> {
+    fn judge(&self, unit: &Unit, file: &Path) -> Result<Reuse, Error> {
         let found = match InFile::open(file) {
             Ok(found) => found,
             Err(e) if e.is_not_found() => return Ok(Reuse::Absent),
-            Err(e) => return Err(e),
+            Err(e) => return Err(e.into()),
         };
         let (entry, refused) = {
             let known = self.lock();
@@ -194,7 +205,8 @@ impl Manifest {
         if found.len() != entry.len {
             return Ok(Reuse::Refused(format!("{} bytes, expected {}", found.len(), entry.len)));
         }
-        let digest = hex::encode(found.digest()?);
+        let go_on = || if self.cancel.is_cancelled() { Err(Error::from(Cancelled)) } else { Ok(()) };
+        let digest = hex::encode(found.digest_unless(go_on)?);
         if digest != entry.blake2b_256 {
             return Ok(Reuse::Refused(format!("BLAKE2b-256 {digest}, expected {}", entry.blake2b_256)));
         }
@@ -221,7 +233,11 @@ fn load(cache: &Path) -> Result<Option<Result<Content, String>>, ManifestError> 
 
 impl UnitSink for Manifest {
     fn reuse(&self, unit: &Unit, file: &Path) -> Reuse {
-        self.judge(unit, file).unwrap_or_else(|e| Reuse::Refused(e.to_string()))
+        match self.judge(unit, file) {
+            Ok(answer) => answer,
+            Err(Error::Cancelled(_)) => Reuse::Absent,
+            Err(e) => Reuse::Refused(e.to_string()),
+        }
     }
 
     /// Nothing to keep: the record of the old file stays true until the new one takes its name, and is replaced then.
@@ -253,6 +269,7 @@ impl UnitSink for Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Control;
     use std::fs;
 
     const ID: ReplicaId = ReplicaId([1; 32]);
@@ -322,6 +339,20 @@ mod tests {
         }
         let again = Manifest::open(dir.path(), &ID).unwrap();
         assert!(refusal(again.reuse(&unit("layer-1"), &file)).contains("replica id"));
+    }
+
+    #[test]
+    fn a_cancelled_proof_is_no_proof_and_no_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("layer");
+        let cancel = Arc::new(CancelFlag::new());
+        let manifest = Manifest::open(dir.path(), &ID).unwrap().ended_by(Arc::clone(&cancel));
+        record(&manifest, &file, b"labels");
+        let control = Control { cancel: &cancel, units: &manifest, ..Control::none() };
+        assert_eq!(control.reuse(&unit("layer-1"), &file), Ok(Reuse::Proven));
+        cancel.cancel();
+        assert_eq!(manifest.reuse(&unit("layer-1"), &file), Reuse::Absent);
+        assert_eq!(control.reuse(&unit("layer-1"), &file), Err(Cancelled));
     }
 
     #[test]

@@ -148,8 +148,7 @@ impl Unsealer {
     pub fn verify(&self, control: &Control<'_>) -> Result<(), UnsealError> {
         let nodes = self.key.nodes().len() as u64;
         let rows = Rows::full(&Sha256Tree, nodes).none_kept();
-        let built = build(&Sha256Tree, &rows, None, |start, chunk: &mut [Node]| {
-            control.check()?;
+        let built = build(&Sha256Tree, &rows, None, control, |start, chunk: &mut [Node]| {
             control.report("verify", 32 * start, 32 * nodes, "bytes");
             self.decode(start, chunk)
         })?;
@@ -267,9 +266,9 @@ mod tests {
             let mut nodes: Vec<Node> = padded.as_chunks::<32>().0.to_vec();
             let rows = Rows::full(&Sha256Tree, size.nodes()).none_kept();
             let data = nodes.clone();
-            let built = build(&Sha256Tree, &rows, None, |start, chunk: &mut [Node]| {
+            let built = build(&Sha256Tree, &rows, None, &Control::none(), |start, chunk: &mut [Node]| {
                 chunk.copy_from_slice(&data[start as usize..][..chunk.len()]);
-                Ok::<_, FileError>(())
+                Ok::<_, Error>(())
             });
             let comm_d = Commitment(built.unwrap().root);
             let prover_id = ProverId::from_actor(ActorId(1000));

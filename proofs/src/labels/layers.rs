@@ -52,7 +52,7 @@ pub fn generate_layers(
     for (layer, path) in (1..).zip(&files) {
         control.check()?;
         let unit = Unit { stage: "precommit1", name: layer_id(layer) };
-        if control.units.reuse(&unit, path) == Reuse::Proven {
+        if control.reuse(&unit, path)? == Reuse::Proven {
             continue;
         }
         control.units.started(&unit)?;

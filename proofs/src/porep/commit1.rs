@@ -202,8 +202,10 @@ impl Failed {
         let mut damaged = Vec::new();
         for unit in &units {
             let file = path(&unit.name);
-            if let Reuse::Refused(reason) = control.units.reuse(unit, &file) {
-                damaged.push((unit.clone(), file, reason));
+            match control.reuse(unit, &file) {
+                Ok(Reuse::Refused(reason)) => damaged.push((unit.clone(), file, reason)),
+                Ok(Reuse::Proven | Reuse::Absent) => {}
+                Err(cancelled) => return cancelled.into(),
             }
         }
         let fault = match (fault, damaged.is_empty()) {

@@ -179,7 +179,7 @@ fn unit(
 ) -> Result<(), PoRepError> {
     control.check()?;
     let unit = Unit { stage, name: name.to_owned() };
-    if control.units.reuse(&unit, file) == Reuse::Proven {
+    if control.reuse(&unit, file)? == Reuse::Proven {
         return Ok(());
     }
     control.units.started(&unit)?;
@@ -195,7 +195,7 @@ fn unit(
 fn require(control: &Control<'_>, stage: &'static str, name: &str, file: &Path) -> Result<(), PoRepError> {
     control.check()?;
     let unit = Unit { stage, name: name.to_owned() };
-    match control.units.reuse(&unit, file) {
+    match control.reuse(&unit, file)? {
         Reuse::Refused(reason) => Err(PoRepError::Refused { file: file.to_owned(), unit, reason }),
         Reuse::Proven | Reuse::Absent => Ok(()),
     }

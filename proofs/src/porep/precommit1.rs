@@ -128,8 +128,7 @@ fn tree_d(
     let data = InFile::open_exact(unsealed, total)?;
     unit(control, PRECOMMIT1, TREE_D, &store_path(cache, TREE_D), |staged| {
         let rows = Rows::full(&Sha256Tree, config.nodes());
-        let built = build(&Sha256Tree, &rows, Some(staged), |start, chunk: &mut [Node]| {
-            control.check()?;
+        let built = build(&Sha256Tree, &rows, Some(staged), control, |start, chunk: &mut [Node]| {
             control.report(TREE_D, 32 * start, total, "bytes");
             data.read_at(chunk.as_flattened_mut(), 32 * start)?;
             match chunk.iter().position(|node| !is_canonical(node)) {

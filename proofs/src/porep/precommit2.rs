@@ -150,8 +150,7 @@ fn tree_c(
     let columns = PoseidonTree(layers.len());
     let (mut buffer, mut labels) = (Vec::new(), Vec::new());
     unit(control, PRECOMMIT2, &name, &store_path(cache, &name), |staged| {
-        let built = build(&PoseidonTree(8), rows, Some(staged), |start, chunk: &mut [Fr]| {
-            control.check()?;
+        let built = build(&PoseidonTree(8), rows, Some(staged), control, |start, chunk: &mut [Fr]| {
             control.report(&name, start, rows.leaves(), "nodes");
             labels.resize(chunk.len() * layers.len(), Fr::ZERO);
             let first = base as u64 * rows.leaves() + start;
@@ -232,8 +231,7 @@ fn tree_r_last(
     let replica = InFile::open_exact(sealed, config.sector_size.bytes())?;
     let mut buffer = Vec::new();
     unit(control, PRECOMMIT2, &name, &store_path(cache, &name), |staged| {
-        let built = build(&PoseidonTree(8), rows, Some(staged), |start, chunk: &mut [Fr]| {
-            control.check()?;
+        let built = build(&PoseidonTree(8), rows, Some(staged), control, |start, chunk: &mut [Fr]| {
             control.report(&name, start, rows.leaves(), "nodes");
             read_elements(&replica, base as u64 * rows.leaves() + start, &mut buffer, chunk, (1, 0))
         })?;

@@ -6,6 +6,7 @@
 
 use super::TreeHash;
 use super::rows::Rows;
+use crate::control::{Cancelled, Control};
 use crate::files::{FileError, StagedFile, digest_state, finish};
 use rayon::prelude::*;
 
@@ -22,15 +23,16 @@ pub struct Built<E> {
 
 /// Builds the tree over the leaves that `fill(start, chunk)` supplies, in order, and writes the kept rows to `out`.
 ///
-/// `fill` is called for one chunk after the other, from one thread; it is where the caller reads, reports progress and
-/// looks at its cancel flag.
+/// `fill` is called for one chunk after the other, from one thread; it is where the caller reads and reports progress.
+/// The cancel flag of `control` is looked at before each chunk and during the digest of the rows above the leaves.
 ///
 /// # Errors
-/// Those of `fill` and of the file.
-pub fn build<H: TreeHash, X: From<FileError>>(
+/// Those of `fill` and of the file; if cancelled.
+pub fn build<H: TreeHash, X: From<FileError> + From<Cancelled>>(
     hash: &H,
     rows: &Rows,
     out: Option<&StagedFile>,
+    control: &Control<'_>,
     mut fill: impl FnMut(u64, &mut [H::Element]) -> Result<(), X>,
 ) -> Result<Built<H::Element>, X> {
     let mut writer = Writer { rows, out, digest: digest_state(), bytes: Vec::new() };
@@ -43,6 +45,7 @@ pub fn build<H: TreeHash, X: From<FileError>>(
     let mut leaves = vec![H::Element::default(); width as usize];
     let mut roots = Vec::with_capacity(rows.len(top) as usize);
     for chunk in 0..rows.len(top) {
+        control.check()?;
         fill(chunk * width, &mut leaves)?;
         writer.put::<H>(0, chunk * width, &leaves)?;
         let root = hash_up(hash, leaves.clone(), top, |row, nodes| {
@@ -52,7 +55,7 @@ pub fn build<H: TreeHash, X: From<FileError>>(
     }
     let root =
         hash_up(hash, roots, rows.count() - 1 - top, |row, nodes| writer.put::<H>(top + row, 0, nodes))?;
-    let (len, digest) = writer.end()?;
+    let (len, digest) = writer.end::<X>(control)?;
     Ok(Built { root, len, digest })
 }
 
@@ -98,11 +101,14 @@ impl Writer<'_> {
     }
 
     /// The length of the file and its digest.
-    fn end(mut self) -> Result<(u64, [u8; 32]), FileError> {
+    fn end<X: From<FileError> + From<Cancelled>>(
+        mut self,
+        control: &Control<'_>,
+    ) -> Result<(u64, [u8; 32]), X> {
         let len = self.rows.file_len();
         if let Some(out) = self.out {
             let hashed = if self.rows.first_kept() == 0 { 32 * self.rows.leaves() } else { 0 };
-            out.hash_range(hashed, len, &mut self.digest)?;
+            out.hash_range(hashed, len, &mut self.digest, || Ok::<_, X>(control.check()?))?;
         }
         Ok((len, finish(&self.digest)))
     }
@@ -111,6 +117,7 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::CancelFlag;
     use crate::field::Fr;
     use crate::files::InFile;
     use crate::tree::{PoseidonTree, Sha256Tree};
@@ -122,11 +129,11 @@ mod tests {
         let path = dir.path().join("tree");
         let staged = StagedFile::create(&path).unwrap();
         let mut next = 0;
-        let built = build(hash, rows, Some(&staged), |start, chunk: &mut [H::Element]| {
+        let built = build(hash, rows, Some(&staged), &Control::none(), |start, chunk: &mut [H::Element]| {
             assert_eq!(start, next, "chunks come in order");
             next += chunk.len() as u64;
             chunk.copy_from_slice(&leaves[start as usize..next as usize]);
-            Ok::<_, FileError>(())
+            Ok::<_, crate::Error>(())
         })
         .unwrap();
         staged.publish(built.len).unwrap();
@@ -168,6 +175,21 @@ mod tests {
             assert_eq!(bytes, kept.concat(), "rows {first} up");
             assert_eq!(tree.root, expected[4][0]);
         }
+    }
+
+    #[test]
+    fn a_cancel_after_the_last_chunk_ends_the_digest_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::full(&PoseidonTree(8), 64);
+        let flag = CancelFlag::new();
+        let control = Control { cancel: &flag, ..Control::none() };
+        let staged = StagedFile::create(&dir.path().join("tree")).unwrap();
+        let ended = build(&PoseidonTree(8), &rows, Some(&staged), &control, |_, chunk: &mut [Fr]| {
+            assert_eq!(chunk.len(), 64, "one chunk");
+            flag.cancel();
+            Ok::<_, crate::Error>(())
+        });
+        assert!(matches!(ended, Err(crate::Error::Cancelled(_))), "{ended:?}");
     }
 
     #[test]

@@ -299,6 +299,7 @@ impl OctalTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Control;
     use crate::files::StagedFile;
     use crate::tree::build::build;
     use crate::tree::path::PathFault;
@@ -312,10 +313,11 @@ mod tests {
         for i in 0..shape.base_trees() {
             let path = store_path(cache, &base_tree_id(stem, i, shape.base_trees()));
             let staged = StagedFile::create(&path).unwrap();
-            let built = build(&PoseidonTree(8), &rows, Some(&staged), |start, chunk: &mut [Fr]| {
-                chunk.copy_from_slice(&leaves[i * n + start as usize..][..chunk.len()]);
-                Ok::<_, FileError>(())
-            });
+            let built =
+                build(&PoseidonTree(8), &rows, Some(&staged), &Control::none(), |start, chunk: &mut [Fr]| {
+                    chunk.copy_from_slice(&leaves[i * n + start as usize..][..chunk.len()]);
+                    Ok::<_, crate::Error>(())
+                });
             staged.publish(built.unwrap().len).unwrap();
         }
     }
@@ -365,11 +367,12 @@ mod tests {
         let leaves: Vec<Node> = (0..64u8).map(|i| [i; 32]).collect();
         let rows = Rows::full(&Sha256Tree, 64);
         let staged = StagedFile::create(&store_path(dir.path(), TREE_D)).unwrap();
-        let built = build(&Sha256Tree, &rows, Some(&staged), |start, chunk: &mut [Node]| {
-            chunk.copy_from_slice(&leaves[start as usize..][..chunk.len()]);
-            Ok::<_, FileError>(())
-        })
-        .unwrap();
+        let built =
+            build(&Sha256Tree, &rows, Some(&staged), &Control::none(), |start, chunk: &mut [Node]| {
+                chunk.copy_from_slice(&leaves[start as usize..][..chunk.len()]);
+                Ok::<_, crate::Error>(())
+            })
+            .unwrap();
         staged.publish(built.len).unwrap();
         let tree = TreeD::open(dir.path(), 64).unwrap();
         assert_eq!(tree.root(), &built.root);
