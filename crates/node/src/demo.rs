@@ -123,7 +123,7 @@ pub struct Running {
 pub enum DemoError {
     /// The node did not start, or an order failed.
     #[error(transparent)]
-    Node(#[from] NodeError),
+    Node(Box<NodeError>),
     /// There is nothing to do.
     #[error("no file was named")]
     NoFiles,
@@ -208,6 +208,12 @@ pub enum DemoError {
         /// The folder.
         dir: PathBuf,
     },
+}
+
+impl From<NodeError> for DemoError {
+    fn from(e: NodeError) -> Self {
+        DemoError::Node(Box::new(e))
+    }
 }
 
 /// Takes what the demo tells. Called often; must not block.

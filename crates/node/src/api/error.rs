@@ -20,6 +20,10 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "callers have literals, strings and references to errors"
+    )]
     pub(crate) fn new(status: StatusCode, error: impl ToString) -> Self {
         Self { status, error: error.to_string(), next: None }
     }

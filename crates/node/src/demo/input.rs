@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn gaps_are_what_no_part_holds() {
-        assert_eq!(missing(10, &[]), [0..10]);
+        assert_eq!(missing(10, &[]), vec![0..10; 1]);
         assert_eq!(missing(10, &[part(0, 10)]), []);
         assert_eq!(missing(10, &[part(2, 3), part(5, 1)]), [0..2, 6..10]);
         // The same part twice, as after a crash between an order and its answer.
-        assert_eq!(missing(10, &[part(0, 4), part(0, 4), part(6, 4)]), [4..6]);
+        assert_eq!(missing(10, &[part(0, 4), part(0, 4), part(6, 4)]), vec![4..6; 1]);
     }
 
     #[test]
