@@ -8,7 +8,7 @@ use super::LayerBuffer;
 use super::prefetch::prefetch;
 use super::prefix;
 use crate::control::{Cancelled, Control, Reuse, Unit};
-use crate::files::{StagedFile, digest_state, finish, layer_id, store_name};
+use crate::files::{StagedFile, digest_state, finish, layer_id, store_path};
 use crate::graph::{ParentList, Parents, cache};
 use crate::params::{BASE_DEGREE, DEGREE, PoRepConfig};
 use crate::sha256::label::LabelHasher;
@@ -27,11 +27,6 @@ const AHEAD: usize = 12;
 /// Time between two progress reports.
 const REPORT: Duration = Duration::from_millis(200);
 
-/// The name of a layer's file in the cache folder; layers count from 1 (proofs.md §5.6).
-pub fn layer_file_name(layer: usize) -> String {
-    store_name(&layer_id(layer))
-}
-
 /// Labels all layers of a sector into `cache_dir`, which must exist (proofs.md §4.4 step 5). Returns the layer files.
 ///
 /// Each layer is a unit `precommit1 layer-i`: if `control` proves its file, it is skipped; else it is computed, written
@@ -47,7 +42,7 @@ pub fn generate_layers(
     cache_dir: &Path,
     control: &Control<'_>,
 ) -> Result<Vec<PathBuf>, Error> {
-    let files: Vec<PathBuf> = (1..=config.layers).map(|l| cache_dir.join(layer_file_name(l))).collect();
+    let files: Vec<PathBuf> = (1..=config.layers).map(|l| store_path(cache_dir, &layer_id(l))).collect();
     let mut labeller = Labeller::new(config, parents, replica_id, control)?;
     for (layer, path) in (1..).zip(&files) {
         control.check()?;

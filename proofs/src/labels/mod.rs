@@ -6,7 +6,7 @@ mod layers;
 mod prefetch;
 
 pub use buffer::LayerBuffer;
-pub use layers::{generate_layers, last_layer, layer_file_name};
+pub use layers::{generate_layers, last_layer};
 
 use crate::Node;
 use crate::params::{BASE_DEGREE, DEGREE};

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Error;
 use crate::control::{CancelFlag, Control, Reuse, Unit, UnitError, UnitSink};
+use crate::files::store_path;
 use crate::graph::{Graph, Parents};
 use crate::params::PoRepConfig;
 use primitives::{ActorId, ApiVersion, ProofFeature, RegisteredSealProof, SectorSize};
@@ -235,7 +236,7 @@ fn finished_layers_are_reused_and_only_they() {
     assert!(matches!(stopped, Err(Error::Cancelled(_))), "{stopped:?}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     // A foreign file under the name of layer 4 must not be taken, nor a left-over temporary one.
-    fs::write(dir.path().join(layer_file_name(4)), [0; 2048]).unwrap();
+    fs::write(store_path(dir.path(), "layer-4"), [0; 2048]).unwrap();
     fs::write(dir.path().join("sc-02-data-layer-4..tmp"), [0; 9999]).unwrap();
     let book = Book { finished: book.finished, ..Book::default() };
     let control = Control { units: &book, ..Control::none() };
