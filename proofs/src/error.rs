@@ -1,9 +1,9 @@
 //! What can go wrong in a stage.
 
 use crate::control::{Cancelled, UnitError};
+use crate::files::FileError;
 use crate::params::ConfigError;
 use std::io;
-use std::path::PathBuf;
 
 /// Why a stage or a tool of this crate failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,26 +17,9 @@ pub enum Error {
     /// The parameters make no sense together.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An operation on a file or folder failed.
-    #[error("cannot {action} {}: {source}", path.display())]
-    File {
-        /// What was being done: `read`, `create`, `rename`, ...
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file has another length than its kind demands.
-    #[error("{} has {got} bytes, expected {expected}", path.display())]
-    FileLength {
-        /// The file.
-        path: PathBuf,
-        /// Bytes it must have.
-        expected: u64,
-        /// Bytes it has.
-        got: u64,
-    },
+    /// A file or folder cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A caller's reader or writer failed.
     #[error("cannot {action}: {source}")]
     Stream {

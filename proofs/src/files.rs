@@ -89,15 +89,6 @@ impl FileError {
     }
 }
 
-impl From<FileError> for crate::Error {
-    fn from(e: FileError) -> Self {
-        match e {
-            FileError::Io { doing, path, source } => crate::Error::File { action: doing, path, source },
-            FileError::Length { path, expected, got } => crate::Error::FileLength { path, expected, got },
-        }
-    }
-}
-
 /// An open file and its path, read at offsets; an error names the file.
 #[derive(Debug)]
 pub struct InFile {

@@ -24,7 +24,12 @@ fn cid(codec: u64, hash: u64, digest: &Commitment) -> Cid {
     Cid::new_v1(codec, hash)
 }
 
-fn digest(cid: &Cid, codec: u64, hash: u64, expected: &'static str) -> Result<Commitment, WrongCommitmentCid> {
+fn digest(
+    cid: &Cid,
+    codec: u64,
+    hash: u64,
+    expected: &'static str,
+) -> Result<Commitment, WrongCommitmentCid> {
     let wrong = || WrongCommitmentCid { cid: cid.to_string(), expected };
     if cid.version() != cid::Version::V1 || cid.codec() != codec || cid.hash().code() != hash {
         return Err(wrong());

@@ -96,8 +96,13 @@ impl RegisteredSealProof {
 
     /// The V1 name of the size, which names the variants in PC1 and C1 JSON whatever the version (proofs.md §4.5).
     pub const fn v1_name(self) -> &'static str {
-        ["StackedDrg2KiBV1", "StackedDrg8MiBV1", "StackedDrg512MiBV1", "StackedDrg32GiBV1", "StackedDrg64GiBV1"]
-            [(self.0 % 5) as usize]
+        [
+            "StackedDrg2KiBV1",
+            "StackedDrg8MiBV1",
+            "StackedDrg512MiBV1",
+            "StackedDrg32GiBV1",
+            "StackedDrg64GiBV1",
+        ][(self.0 % 5) as usize]
     }
 
     /// The name in JSON, such as `StackedDrg32GiBV1_1`.

@@ -54,7 +54,9 @@ impl FromStr for SectorId {
 
 /// Not one of the sector sizes of proofs.md §2.1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is not a sector size; the sizes are 2KiB 4KiB 16KiB 32KiB 8MiB 16MiB 512MiB 1GiB 32GiB 64GiB")]
+#[error(
+    "{got:?} is not a sector size; the sizes are 2KiB 4KiB 16KiB 32KiB 8MiB 16MiB 512MiB 1GiB 32GiB 64GiB"
+)]
 pub struct UnknownSectorSize {
     /// What was given.
     pub got: String,

@@ -6,7 +6,7 @@ use chain::devchain::{Fault as ChainFault, FaultRule};
 use chain::{Chain as _, ExitCode, Method};
 use common::{MINER, Rig};
 use primitives::{SectorNumber, cids};
-use sealing::{PipelineError, SectorStorage as _, State};
+use sealing::{PipelineError, State};
 use statemachine::Class;
 
 const HAPPY: [&str; 13] = [

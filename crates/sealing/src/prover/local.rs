@@ -76,7 +76,7 @@ impl LocalProver {
         sector: SectorId,
         pool: &Arc<ThreadPool>,
         cancel: &Cancel,
-        work: impl FnOnce(&CancelFlag) -> Result<T, ProverError> + Send + 'static,
+        work: impl FnOnce(&Arc<CancelFlag>) -> Result<T, ProverError> + Send + 'static,
     ) -> Result<T, ProverError> {
         let guard = self.enter(sector).await;
         let flag = Arc::new(CancelFlag::new());
@@ -134,13 +134,14 @@ fn input<'a>(job: &'a SealJob) -> SectorInput<'a> {
 fn with_units<T>(
     job: &SealJob,
     watch: &Watch,
-    cancel: &CancelFlag,
+    cancel: &Arc<CancelFlag>,
     stage: impl FnOnce(&PoRepConfig, &Control<'_>) -> Result<T, PoRepError>,
 ) -> Result<T, ProverError> {
     let config = config(job);
     let replica_id = input(job).replica_id(&config).map_err(|e| failure(job.sector, &e))?;
     let manifest = Manifest::open(&job.paths.cache, &replica_id)
-        .map_err(|e| ProverError::new(Class::Transient, format_args!("sector {}: {e}", job.sector.number)))?;
+        .map_err(|e| ProverError::new(Class::Transient, format_args!("sector {}: {e}", job.sector.number)))?
+        .ended_by(Arc::clone(cancel));
     let units = Announced { inner: &manifest, notes: &watch.units };
     let progress = Reports(Arc::clone(&watch.progress));
     let control = Control { cancel, progress: &progress, units: &units };
@@ -348,8 +349,8 @@ fn proofs_failure(sector: SectorId, e: &ProofsError) -> ProverError {
     match e {
         // A unit cannot be recorded when the run it belongs to was ended.
         ProofsError::Cancelled(_) | ProofsError::Unit(_) => plain(Class::Cancelled),
-        ProofsError::File { path, source, .. } => of_file(sector, path, source, e),
-        ProofsError::FileLength { path, .. } => damaged(sector, maker(path), e),
+        ProofsError::File(FileError::Io { path, source, .. }) => of_file(sector, path, source, e),
+        ProofsError::File(FileError::Length { path, .. }) => damaged(sector, maker(path), e),
         ProofsError::Stream { source, .. } => plain(io_class(source)),
         ProofsError::Memory { .. } => plain(Class::Capacity),
         ProofsError::PieceTooShort { .. } | ProofsError::PieceTooLong { .. } => plain(Class::CorruptInput),

@@ -74,9 +74,9 @@ pub(super) fn of_proofs(error: proofs::Error) -> Failure {
     let message = error.to_string();
     match error {
         Error::Cancelled(cancelled) => of_cancelled(cancelled),
-        Error::File { source, path, .. } => with_remedy(message, &source, Some(&path)),
+        Error::File(FileError::Io { source, path, .. }) => with_remedy(message, &source, Some(&path)),
         Error::Stream { source, .. } => with_remedy(message, &source, None),
-        Error::FileLength { path, .. } => damaged(message, &path),
+        Error::File(FileError::Length { path, .. }) => damaged(message, &path),
         Error::Memory { .. } => {
             Failure::failed(message).next("close other programs or use a larger computer")
         }

@@ -17,6 +17,7 @@ use proofs::porep::{
 use proofs::vanilla::verify::PublicSector;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A PC1 output has some kilobytes.
 const PC1_LIMIT: u64 = 1 << 20;
@@ -57,7 +58,7 @@ impl<'a> Work<'a> {
             pieces: &pieces,
         };
         let replica_id = input.replica_id(&config).map_err(failure::of_stage)?;
-        let units = Units::open(&cache, &replica_id)?;
+        let units = Units::open(&cache, &replica_id, Arc::clone(&terminal.cancel))?;
         Ok(Self { terminal, dir, record, config, units, ticket, pieces, replica_id })
     }
 

@@ -3,13 +3,13 @@
 use super::failure;
 use crate::exit::Result;
 use primitives::ReplicaId;
-use proofs::control::{Reuse, Unit, UnitError, UnitSink};
+use proofs::control::{CancelFlag, Reuse, Unit, UnitError, UnitSink};
 use proofs::files::{InFile, TREE_D};
 use proofs::manifest::Manifest;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The unit that is the unsealed file. It is ours: the proofs only read the file.
 const DATA: (&str, &str) = ("add-piece", "unsealed");
@@ -50,12 +50,12 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Opens the manifest of a cache folder for one replica.
+    /// Opens the manifest of a cache folder for one replica. Long digests end when `cancel` is set.
     ///
     /// # Errors
     /// If it cannot be read or is of a newer form.
-    pub(super) fn open(cache: &Path, replica_id: &ReplicaId) -> Result<Self> {
-        let manifest = Manifest::open(cache, replica_id).map_err(failure::of_manifest)?;
+    pub(super) fn open(cache: &Path, replica_id: &ReplicaId, cancel: Arc<CancelFlag>) -> Result<Self> {
+        let manifest = Manifest::open(cache, replica_id).map_err(failure::of_manifest)?.ended_by(cancel);
         Ok(Self { manifest, account: Mutex::default() })
     }
 
