@@ -22,7 +22,7 @@ fn files_that_are_no_data() {
     }
     // A superuser reads everything.
     let secret = bench.file("secret", b"x");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0)).expect("chmod");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).expect("chmod");
     if fs::File::open(&secret).is_err() {
         bench.refused("commp secret", 1, &["secret", "denied"]);
     }
