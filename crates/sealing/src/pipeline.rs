@@ -515,6 +515,9 @@ impl Pipeline {
             state: format!("{:?}", sector.state),
             reason: reason.to_owned(),
         };
+        if matches!(sector.state, State::Removing | State::RemoveFailed | State::Removed) {
+            return Err(not_sealed("its files are gone, or going"));
+        }
         let comm_d = r.comm_d.ok_or_else(|| not_sealed("its CommD is not known yet"))?;
         if r.comm_r.is_none() {
             return Err(not_sealed("its replica is not made yet"));
