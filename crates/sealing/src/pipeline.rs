@@ -1,18 +1,22 @@
 //! The pipeline as a node sees it: input goes in, sectors come out, and every question has an answer.
 
+mod error;
+mod input;
+
+pub use error::PipelineError;
+pub use input::Placed;
+
 use crate::effects::{MessageHandler, SeedHandler, UnstageHandler};
 use crate::event::Event;
 use crate::prover::SealJob;
-use crate::record::{PieceAssignment, SectorRecord};
-use crate::staging::StagedPart;
-use crate::steps::{World, blocking, steps};
-use crate::storage::{StorageError, life_bytes};
+use crate::steps::{World, steps};
+use crate::storage::life_bytes;
 use crate::{Prover, Sector, SectorStorage, State, intent, planner_map};
 use chain::{Address, Chain};
-use primitives::{ActorId, Epoch, RegisteredSealProof, SectorId, SectorNumber, UnpaddedSize};
+use primitives::{ActorId, Epoch, RegisteredSealProof, SectorNumber};
 use statemachine::{
-    Change, CreateError, Env, Explanation, Group, GroupConfig, Health, Instance, JournalLine, MachineId,
-    OpenError, Quarantined, ReadError, SendError, StopReport,
+    Cancel, Change, Env, Explanation, Group, GroupConfig, Health, Instance, JournalLine, MachineId,
+    Quarantined, SendError, StopReport,
 };
 use statestore::Store;
 use std::sync::Arc;
@@ -63,92 +67,6 @@ impl Default for Parallel {
 
 /// A sector with everything stored of it.
 pub type SectorInstance = Instance<Sector>;
-
-/// Why the pipeline did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum PipelineError {
-    /// The engine did not open.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// There is no such sector.
-    #[error("there is no sector {0}; `sector-status` lists the sectors")]
-    Unknown(SectorNumber),
-    /// The sector's rules say no.
-    #[error("sector {number} is in state {state}: {reason}")]
-    Refused {
-        /// The sector.
-        number: SectorNumber,
-        /// Its state.
-        state: String,
-        /// The rule's reason.
-        reason: String,
-    },
-    /// A sector on chain is only removed with its number named again.
-    #[error(
-        "sector {number} is {state}: it is on chain, and without its files it becomes faulty; to remove it all the same, \
-         confirm with its number: `sealrig sectors remove {number} --confirm {number}`"
-    )]
-    Unconfirmed {
-        /// The sector.
-        number: SectorNumber,
-        /// Its state.
-        state: String,
-    },
-    /// Nothing to retry.
-    #[error("sector {number} is {state} and waits for nothing that a retry could move")]
-    NothingToRetry {
-        /// The sector.
-        number: SectorNumber,
-        /// Its state.
-        state: String,
-    },
-    /// The sector holds no data that could be given back.
-    #[error("sector {number} cannot be unsealed in state {state}: {reason}")]
-    NotSealed {
-        /// The sector.
-        number: SectorNumber,
-        /// Its state.
-        state: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// Files or space.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The chain did not answer.
-    #[error("cannot {doing}: {source}")]
-    Chain {
-        /// What was being done.
-        doing: &'static str,
-        /// What the chain said.
-        source: chain::Error,
-    },
-    /// A step-like action of the pipeline failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The engine could not read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The engine could not create.
-    #[error(transparent)]
-    Create(#[from] CreateError),
-    /// The engine could not take an event.
-    #[error(transparent)]
-    Send(#[from] SendError),
-}
-
-/// Where a piece went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// The sector.
-    pub number: SectorNumber,
-    /// Where in it, in padded bytes.
-    pub offset: u64,
-    /// The piece's size with its zero padding.
-    pub size: UnpaddedSize,
-    /// What it holds.
-    pub payload: crate::record::Payload,
-}
 
 /// All sectors of a miner, and the work on them.
 pub struct Pipeline {
@@ -245,122 +163,6 @@ impl Pipeline {
             self.world.storage.unstage(name)?;
         }
         Ok(())
-    }
-
-    /// The next number to give out: one more than any that is stored, allocated on chain, or on disk (PL-3). Asked anew
-    /// each time; `last` remembers what this process gave out or found.
-    async fn next_number(&self, last: &mut Option<SectorNumber>) -> Result<SectorNumber, PipelineError> {
-        let asking = |source| PipelineError::Chain { doing: "ask for allocated sector numbers", source };
-        let head = self.world.chain.head().await.map_err(asking)?;
-        let on_chain = self.world.chain.allocated_max(self.config.miner, &head.key).await.map_err(asking)?;
-        let storage = Arc::clone(&self.world.storage);
-        let miner = self.config.miner;
-        let on_disk = blocking("look for sector files", move || storage.highest_number(miner))
-            .await
-            .map_err(|e| PipelineError::Failed(e.to_string()))?;
-        let stored = match *last {
-            Some(_) => None,
-            None => self.all(None).await?.last().map(|s| s.record.number),
-        };
-        let highest = [*last, on_chain, on_disk, stored].into_iter().flatten().max();
-        *last = highest.or(Some(SectorNumber(0)));
-        Ok(SectorNumber(highest.map_or(1, |n| n.0 + 1)))
-    }
-
-    /// Creates a sector and lets `first` happen to it.
-    async fn create(
-        &self,
-        last: &mut Option<SectorNumber>,
-        first: Event,
-    ) -> Result<SectorNumber, PipelineError> {
-        let number = self.next_number(last).await?;
-        let id = SectorId { miner: self.config.miner, number };
-        let storage = Arc::clone(&self.world.storage);
-        let bytes = life_bytes(self.config.proof);
-        storage.reserve(id, bytes)?;
-        let record = SectorRecord::new(id, self.config.proof, crate::tokio_env::now_ms());
-        match self.group.create_with(&machine_id(number), record, first).await {
-            Ok(_) => {
-                *last = Some(number);
-                Ok(number)
-            }
-            Err(e) => {
-                storage.release(id);
-                Err(e.into())
-            }
-        }
-    }
-
-    /// Places staged parts, in order: each in the first sector that waits for pieces and has room, else in a new one.
-    ///
-    /// # Errors
-    /// Parts before the failing one stay placed; the failing one and those after it are deleted from staging.
-    pub async fn add_parts(&self, parts: Vec<StagedPart>) -> Result<Vec<Placed>, PipelineError> {
-        let mut placed = Vec::with_capacity(parts.len());
-        let mut parts = parts.into_iter();
-        while let Some(part) = parts.next() {
-            let staged = part.staged.clone();
-            match self.place(part).await {
-                Ok(p) => placed.push(p),
-                Err(e) => {
-                    for name in std::iter::once(staged).chain(parts.map(|p| p.staged)) {
-                        if let Err(e) = self.world.storage.unstage(&name) {
-                            tracing::warn!(name, "{e}");
-                        }
-                    }
-                    return Err(e);
-                }
-            }
-        }
-        Ok(placed)
-    }
-
-    async fn place(&self, part: StagedPart) -> Result<Placed, PipelineError> {
-        let size = UnpaddedSize::containing(part.payload.bytes)
-            .filter(|size| size.bytes() <= self.config.proof.sector_size().unpadded_bytes())
-            .ok_or_else(|| {
-                PipelineError::Failed(format!("a piece of {} bytes fits in no sector", part.payload.bytes))
-            })?;
-        let mut last = self.placing.lock().await;
-        for attempt in 0.. {
-            let open = self.all(Some(&[State::WaitDeals, State::AddPiece, State::AddPieceFailed])).await?;
-            let room = open
-                .iter()
-                .filter(|s| !s.record.pack_requested && s.record.proof == self.config.proof)
-                .find_map(|s| s.record.place(size).map(|offset| (s.record.number, offset)));
-            let (number, offset) = match room {
-                Some(found) => found,
-                None => (self.create(&mut last, self.start_event()).await?, 0),
-            };
-            let piece = PieceAssignment {
-                staged: part.staged.clone(),
-                size,
-                offset,
-                expected: None,
-                payload: part.payload.clone(),
-            };
-            match self.group.send_and_wait(&machine_id(number), Event::AddPiece { piece }).await {
-                Ok(_) => return Ok(Placed { number, offset, size, payload: part.payload }),
-                // It started to pack in this moment: look again. Bounded, because each round finds or makes another one.
-                Err(SendError::Rejected { .. }) if attempt < 8 => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        unreachable!("the loop only ends by returning")
-    }
-
-    fn start_event(&self) -> Event {
-        let now = crate::tokio_env::now_ms();
-        Event::Start { pack_at_ms: self.config.wait_deals.map(|wait| now + wait.as_millis() as u64) }
-    }
-
-    /// Makes a committed-capacity sector.
-    ///
-    /// # Errors
-    /// When there is no space, or chain or store fail.
-    pub async fn pledge(&self) -> Result<SectorNumber, PipelineError> {
-        let mut last = self.placing.lock().await;
-        self.create(&mut last, Event::StartCc).await
     }
 
     async fn known(&self, number: SectorNumber) -> Result<SectorInstance, PipelineError> {
@@ -497,7 +299,8 @@ impl Pipeline {
         Ok(self.group.quarantined().await?)
     }
 
-    /// Gives back `bytes` bytes of a sector's data from `offset` (both unpadded), computed from the replica.
+    /// Gives back `bytes` bytes of a sector's data from `offset` (both unpadded), computed from the replica. `cancel` ends
+    /// the computation of the key, which takes as long as PC1.
     ///
     /// # Errors
     /// When the sector is not sealed, or its files are damaged.
@@ -507,6 +310,7 @@ impl Pipeline {
         offset: u64,
         bytes: u64,
         out: Box<dyn std::io::Write + Send>,
+        cancel: Cancel,
     ) -> Result<u64, PipelineError> {
         let sector = self.known(number).await?;
         let r = &sector.record;
@@ -525,7 +329,7 @@ impl Pipeline {
         let job = SealJob::of(r, self.world.storage.paths(r.id())).map_err(|f| not_sealed(&f.message))?;
         self.world
             .prover
-            .unseal(job, comm_d, offset, bytes, out, statemachine::Cancel::new())
+            .unseal(job, comm_d, offset, bytes, out, cancel)
             .await
             .map_err(|e| PipelineError::Failed(e.to_string()))
     }

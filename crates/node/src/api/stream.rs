@@ -12,6 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_core::Stream;
 use sealing::{PipelineError, State as SectorState, stage};
+use statemachine::Cancel;
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -196,10 +197,20 @@ impl Write for Outgoing {
     }
 }
 
+/// Ends work that is done for somebody who has left.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 /// A body of what was written, the first chunk apart.
 struct Chunks {
     first: Option<Bytes>,
     rest: Receiver<Result<Bytes, io::Error>>,
+    _watched: CancelOnDrop,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -234,8 +245,11 @@ pub(super) async fn data(
     let (sender, mut chunks) = channel(CHUNKS);
     let core = Arc::clone(&node.core);
     let failures = sender.clone();
+    let cancel = Cancel::new();
+    // Making the key takes as long as PC1: it ends when nobody waits for the answer any more.
+    let watched = CancelOnDrop(cancel.clone());
     let mut unsealing = tokio::spawn(async move {
-        let done = core.pipeline.unseal(number, offset, bytes, Box::new(Outgoing(sender))).await;
+        let done = core.pipeline.unseal(number, offset, bytes, Box::new(Outgoing(sender)), cancel).await;
         if let Err(e) = &done {
             tracing::warn!(sector = number.0, "unsealing failed: {e}");
             // Cuts the answer short, so that a part is not taken for the whole.
@@ -261,6 +275,6 @@ pub(super) async fn data(
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, bytes.to_string()),
     ];
-    let body = Body::from_stream(Chunks { first, rest: chunks, _permit: permit });
+    let body = Body::from_stream(Chunks { first, rest: chunks, _watched: watched, _permit: permit });
     Ok((headers, body).into_response())
 }

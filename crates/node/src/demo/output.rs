@@ -5,6 +5,7 @@ use super::notes::Input;
 use super::{DemoError, DemoEvent, OUTPUT, Source, Tell};
 use crate::node::blocking;
 use crate::{Core, NodeError, wire};
+use statemachine::Cancel;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -64,7 +65,7 @@ async fn unseal(core: &Core, parts: &[HeldPart], output: &Path) -> Result<(), De
         }
         let writer = file.try_clone().map_err(failed("write", output))?;
         core.pipeline
-            .unseal(part.number, part.offset, part.bytes, Box::new(writer))
+            .unseal(part.number, part.offset, part.bytes, Box::new(writer), Cancel::new())
             .await
             .map_err(NodeError::from)?;
         reached = part.input_offset + part.bytes;

@@ -275,8 +275,11 @@ impl Rig {
             }
         }
         let sink = Sink::default();
-        let written =
-            self.pipeline.unseal(SectorNumber(n), offset, bytes, Box::new(sink.clone())).await.unwrap();
+        let written = self
+            .pipeline
+            .unseal(SectorNumber(n), offset, bytes, Box::new(sink.clone()), Cancel::new())
+            .await
+            .unwrap();
         assert_eq!(written, bytes);
         std::mem::take(&mut sink.0.lock().unwrap())
     }
