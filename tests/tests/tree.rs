@@ -178,3 +178,16 @@ fn nothing_is_left_half_said() {
         }
     }
 }
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        let text = std::fs::read_to_string(root().join(name)).expect("a document");
+        for (_, rest) in text.match_indices("](").map(|(at, _)| text.split_at(at + 2)) {
+            let target = rest.split(')').next().expect("a link ends");
+            if !target.contains("://") && !target.starts_with('#') {
+                assert!(root().join(target).exists(), "{name} links to {target}, which is not there");
+            }
+        }
+    }
+}

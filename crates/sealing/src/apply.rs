@@ -233,11 +233,7 @@ pub(crate) fn seal_again(r: &mut SectorRecord, e: &Event, _: &mut Fx) {
     r.commit_proof = None;
 }
 
-pub(crate) fn remove_requested(r: &mut SectorRecord, e: &Event, fx: &mut Fx) {
-    let on_chain = r.activation.is_some();
-    if on_chain && !matches!(e, Event::Remove { confirmed: true }) {
-        return;
-    }
+pub(crate) fn remove_requested(r: &mut SectorRecord, _: &Event, fx: &mut Fx) {
     r.remove_requested = true;
     fx.clear_timer("pack");
     fx.clear_timer("input");
@@ -247,19 +243,6 @@ pub(crate) fn remove_requested(r: &mut SectorRecord, e: &Event, fx: &mut Fx) {
     for kind in [intent::PRECOMMIT, intent::COMMIT, intent::SEED] {
         fx.withdraw_intents(kind);
     }
-}
-
-/// A removal of a sector that is on chain moves it only when the sender named it in a confirmation (PL-11).
-fn removal(e: &Event, kept: State) -> State {
-    if matches!(e, Event::Remove { confirmed: true }) { State::Removing } else { kept }
-}
-
-pub(crate) fn removal_or_proving(_: &SectorRecord, e: &Event) -> State {
-    removal(e, State::Proving)
-}
-
-pub(crate) fn removal_or_finalize(_: &SectorRecord, e: &Event) -> State {
-    removal(e, State::FinalizeSector)
 }
 
 pub(crate) fn forget_faults(r: &mut SectorRecord, _: &Event, _: &mut Fx) {

@@ -81,8 +81,10 @@ kinds! {
         Finalized,
         /// Finalize again.
         RetryFinalize,
-        /// Delete the sector's files. A sector on chain wants the removal confirmed (PL-11).
+        /// Delete the sector's files. Rejected for a sector on chain (PL-11).
         Remove,
+        /// Delete the sector's files, on chain or not: somebody named it in a confirmation (PL-11).
+        RemoveConfirmed,
         /// The files are gone.
         Removed,
         /// Try to delete again.
@@ -139,7 +141,8 @@ pub enum Event {
     RetrySubmitCommit,
     Finalized,
     RetryFinalize,
-    Remove { confirmed: bool },
+    Remove,
+    RemoveConfirmed,
     Removed,
     RetryRemove,
     ForgetFaults,
@@ -163,11 +166,11 @@ impl Event {
         kinds_of!(
             StartCc NextPiece RetryWaitDeals StartPacking PackingDue RetryPacking RetrySealPreCommit1 RetrySealPreCommit2
             RetryPreCommit RetryComputeProof CommitAggregateSent RetrySubmitCommit Finalized RetryFinalize Removed RetryRemove
-            ForgetFaults ResendPreCommit ResendCommit UnitsForgotten;
+            Remove RemoveConfirmed ForgetFaults ResendPreCommit ResendCommit UnitsForgotten;
             Start AddPiece PieceAdded Packed Ticket PreCommit1 PreCommit2 PreCommitBatchSent PreCommitLanded
             PreCommitFound CommitFound
             ChainPreCommitFailed OldTicket SeedReady Committed RetryWaitSeed SealAgain CommitLanded ChainCommitFailed
-            Remove UnitStarted UnitFinished UnitRefused
+            UnitStarted UnitFinished UnitRefused
         )
     }
 }

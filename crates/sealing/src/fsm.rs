@@ -6,8 +6,7 @@
 //! cancelled) are retried in place in every state (PL-9). No rule deletes anything but `Remove`, which only a person sends.
 
 use crate::apply::{
-    self as a, failed, input_damaged, precommit1_failed, precommit2_failed, proof_failed,
-    removal_or_finalize, removal_or_proving, remove_requested,
+    self as a, failed, input_damaged, precommit1_failed, precommit2_failed, proof_failed, remove_requested,
 };
 use crate::{EventKind as E, Sector, State as S};
 use statemachine::{
@@ -17,6 +16,8 @@ use statemachine::{
 use std::time::Duration;
 
 const SEALED: &str = "the sector no longer takes pieces or orders to seal; it is being sealed or past that";
+const ON_CHAIN: &str =
+    "the sector is on chain, and without its files it becomes faulty; its removal has to be confirmed";
 const LATE: &str = "answers a question that is no longer open";
 const BACK: &str = "the sector is not in a failed state that this would leave";
 
@@ -66,7 +67,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
 
     PlannerMap::builder(S::Empty)
         // Who sends what.
-        .events(Outside, &[E::Start, E::StartCc, E::AddPiece, E::StartPacking, E::Remove, E::ForgetFaults])
+        .events(Outside, &[E::Start, E::StartCc, E::AddPiece, E::StartPacking, E::ForgetFaults])
         .events(Timer, &[E::NextPiece, E::RetryWaitDeals, E::PackingDue])
         .events(
             Step,
@@ -87,6 +88,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .events(Outbox, &[E::CommitLanded, E::ResendCommit, E::ChainCommitFailed])
         // For all states.
         .control(E::Remove, to(S::Removing).apply(remove_requested))
+        .control(E::RemoveConfirmed, to(S::Removing).apply(remove_requested))
         .failures(&[
             (C::Transient, retry()),
             (C::Capacity, retry()),
@@ -299,10 +301,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .state(S::FinalizeSector, |s| {
             s.step()
                 .needs("finalize", 1)
-                .on(
-                    E::Remove,
-                    one_of(&[S::Removing, S::FinalizeSector], removal_or_finalize).apply(remove_requested),
-                )
+                .on(E::Remove, reject(ON_CHAIN))
                 .on(E::UnitStarted, stay())
                 .on(E::UnitFinished, stay())
                 .on(E::Finalized, to(S::Proving))
@@ -312,27 +311,20 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .state(S::FinalizeFailed, |s| {
             s.step()
                 .retry(PATIENT)
-                .on(
-                    E::Remove,
-                    one_of(&[S::Removing, S::FinalizeSector], removal_or_finalize).apply(remove_requested),
-                )
+                .on(E::Remove, reject(ON_CHAIN))
                 .on(E::RetryFinalize, to(S::FinalizeSector))
                 .on(E::ForgetFaults, stay().apply(a::forget_faults))
                 .fail_each(&VERDICTS, park(LOOK))
                 .sealed()
         })
-        .state(S::Proving, |s| {
-            s.resting()
-                .on(E::Remove, one_of(&[S::Removing, S::Proving], removal_or_proving).apply(remove_requested))
-                .sealed()
-        })
+        .state(S::Proving, |s| s.resting().on(E::Remove, reject(ON_CHAIN)).sealed())
         // ---- the end ----
         .state(S::FailedUnrecoverable, |s| {
             s.resting().on(E::AddPiece, reject(SEALED)).otherwise(ignore(BACK))
         })
         .state(S::Removing, |s| {
             s.step()
-                .on(E::Remove, ignore("the sector is being removed already"))
+                .on_each(&[E::Remove, E::RemoveConfirmed], &ignore("the sector is being removed already"))
                 .on(E::Removed, to(S::Removed))
                 .fail_each(&VERDICTS, to(S::RemoveFailed).apply_failure(failed))
                 .sealed()
@@ -347,7 +339,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         })
         .state(S::Removed, |s| {
             s.final_()
-                .on(E::Remove, ignore("the sector is removed already"))
+                .on_each(&[E::Remove, E::RemoveConfirmed], &ignore("the sector is removed already"))
                 .on(E::AddPiece, reject("the sector is removed"))
                 .otherwise(ignore(LATE))
         })

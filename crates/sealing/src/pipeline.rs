@@ -198,11 +198,12 @@ impl Pipeline {
     /// # Errors
     /// [`PipelineError::Unconfirmed`], or when the sector is unknown.
     pub async fn remove(&self, number: SectorNumber, confirmed: bool) -> Result<State, PipelineError> {
-        self.known(number).await?;
-        let state = self.send(number, Event::Remove { confirmed }).await?;
-        match state {
-            State::Removing | State::RemoveFailed | State::Removed => Ok(state),
-            state => Err(PipelineError::Unconfirmed { number, state: format!("{state:?}") }),
+        let event = if confirmed { Event::RemoveConfirmed } else { Event::Remove };
+        match self.send(number, event).await {
+            Err(PipelineError::Refused { number, state, .. }) => {
+                Err(PipelineError::Unconfirmed { number, state })
+            }
+            answer => answer,
         }
     }
 

@@ -162,7 +162,9 @@ async fn removal_works_in_every_state_and_numbers_are_never_used_again() {
     let record = rig.until(3, State::Proving).await.record;
     let error = rig.pipeline.remove(SectorNumber(3), false).await.unwrap_err();
     assert!(matches!(error, PipelineError::Unconfirmed { .. }), "{error}");
-    assert_eq!(rig.sector(3).await.state, State::Proving);
+    let kept = rig.sector(3).await;
+    assert_eq!((kept.state, &kept.record), (State::Proving, &record), "a refused removal changes nothing");
+    assert_eq!(rig.path(3).await.iter().filter(|s| *s == "Proving").count(), 1);
     rig.pipeline.remove(SectorNumber(3), true).await.unwrap();
     rig.until(3, State::Removed).await;
     let paths = rig.storage.paths(record.id());

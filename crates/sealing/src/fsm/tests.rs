@@ -13,13 +13,14 @@ fn the_map_has_no_findings() {
 }
 
 #[test]
-fn remove_leads_to_removing_from_everywhere() {
+fn removal_is_legal_everywhere_and_on_chain_only_when_confirmed() {
     let map = planner_map();
     for &state in State::ALL {
         let legal = map.legal_events(state);
-        let moves = legal.contains(&EventKind::Remove);
         let ending = matches!(state, State::Removing | State::Removed);
-        assert_eq!(moves, !ending, "{state:?}: {legal:?}");
+        let on_chain = matches!(state, State::FinalizeSector | State::FinalizeFailed | State::Proving);
+        assert_eq!(legal.contains(&EventKind::RemoveConfirmed), !ending, "{state:?}: {legal:?}");
+        assert_eq!(legal.contains(&EventKind::Remove), !ending && !on_chain, "{state:?}: {legal:?}");
     }
 }
 

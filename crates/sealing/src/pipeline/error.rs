@@ -11,7 +11,7 @@ pub enum PipelineError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// There is no such sector.
-    #[error("there is no sector {0}; `sector-status` lists the sectors")]
+    #[error("there is no sector {0}")]
     Unknown(SectorNumber),
     /// The sector's rules say no.
     #[error("sector {number} is in state {state}: {reason}")]
@@ -24,10 +24,7 @@ pub enum PipelineError {
         reason: String,
     },
     /// A sector on chain is only removed with its number named again.
-    #[error(
-        "sector {number} is {state}: it is on chain, and without its files it becomes faulty; to remove it all the same, \
-         confirm with its number: `sealrig sectors remove {number} --confirm {number}`"
-    )]
+    #[error("sector {number} is {state}: it is on chain, and without its files it becomes faulty")]
     Unconfirmed {
         /// The sector.
         number: SectorNumber,
