@@ -14,7 +14,7 @@
 //! | `POST /api/v1/shutdown` | stops the node in order |
 //!
 //! Every request needs the token and the right `Host` (a page in a browser that was led here by a name of its own has
-//! neither). Answers are JSON, errors too; a request without a body of data is answered or refused within
+//! neither). `GET /api/v1/sectors?name=` lists the sectors that hold a part of an input of that name. Answers are JSON, errors too; a request without a body of data is answered or refused within
 //! [`TIME_LIMIT`].
 
 use crate::Core;

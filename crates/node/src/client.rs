@@ -22,19 +22,21 @@ pub enum ClientError {
     #[error(transparent)]
     Repo(#[from] RepoError),
     /// No node runs on the repo.
-    #[error("no node runs on {}; start it with `sealrig run --repo {}`", path.display(), path.display())]
+    #[error("no node runs on {}", path.display())]
     NotRunning {
         /// The repo's folder.
         path: PathBuf,
     },
     /// The node answered with a refusal.
-    #[error("{}", match next { Some(next) => format!("{error}; {next}"), None => error.clone() })]
+    #[error("{error}")]
     Refused {
         /// The HTTP status.
         status: u16,
+        /// What kind of refusal it is: one of [`wire::refusal`].
+        class: String,
         /// What went wrong.
         error: String,
-        /// What to do next, when it is not part of `error`.
+        /// What to do next; not part of the text of this error.
         next: Option<String>,
     },
     /// Something at the node's address answers, but not as a node.
@@ -60,6 +62,17 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// What a person could do about it.
+    pub fn next_step(&self) -> Option<String> {
+        match self {
+            ClientError::NotRunning { path } => {
+                Some(format!("start it with `sealrig run --repo {}`", path.display()))
+            }
+            ClientError::Refused { next, .. } => next.clone(),
+            _ => None,
+        }
+    }
+
     /// Whether it may be that no node runs, whatever is left of its announcement.
     pub fn may_be_stopped(&self) -> bool {
         match self {
@@ -73,7 +86,7 @@ impl ClientError {
 
     /// Whether the node says that there is no such thing.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, ClientError::Refused { status: 404, .. })
+        matches!(self, ClientError::Refused { class, .. } if class == wire::refusal::UNKNOWN)
     }
 }
 
@@ -139,6 +152,25 @@ impl Client {
     /// As for every request.
     pub fn chain_head(&self) -> Result<wire::ChainHead> {
         self.get("ask for the chain's head", "/api/v1/chain/head", &[])
+    }
+
+    /// The sectors that hold, or will hold, a part of an input, by number.
+    ///
+    /// # Errors
+    /// As for every request.
+    pub fn sectors_of(&self, input: &str) -> Result<Vec<u64>> {
+        const PAGE: &str = "1000";
+        let mut numbers = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let query = [("name", Some(input)), ("after", after.as_deref()), ("limit", Some(PAGE))];
+            let page: wire::SectorList = self.get("list sectors", "/api/v1/sectors", &query)?;
+            numbers.extend(page.sectors.iter().map(|s| s.number));
+            match page.next_after {
+                Some(next) => after = Some(next.to_string()),
+                None => return Ok(numbers),
+            }
+        }
     }
 
     /// A page of sectors after a number, of all or of some states (several with commas between).
@@ -298,7 +330,7 @@ impl Client {
             return Ok(body);
         }
         let refusal: wire::ErrorBody = read_json(body, doing, &self.url)?;
-        Err(ClientError::Refused { status, error: refusal.error, next: refusal.next })
+        Err(ClientError::Refused { status, class: refusal.class, error: refusal.error, next: refusal.next })
     }
 }
 
@@ -335,7 +367,8 @@ mod tests {
         repo.settle(&wanted).unwrap();
         let error = Client::open(&repo).unwrap_err();
         assert!(
-            matches!(error, ClientError::NotRunning { .. }) && error.to_string().contains("sealrig run"),
+            matches!(error, ClientError::NotRunning { .. })
+                && error.next_step().unwrap().contains("sealrig run"),
             "{error}"
         );
         // A port that was free a moment ago: nobody answers.

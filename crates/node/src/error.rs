@@ -1,6 +1,7 @@
 //! Why a node did not start or could not do what it was asked.
 
 use crate::repo::RepoError;
+use sealing::prover::ProverError;
 use sealing::{PipelineError, StagingError, StorageError};
 use statestore::StoreError;
 
@@ -36,6 +37,9 @@ pub enum NodeError {
     /// The pipeline refused something.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
+    /// A sector's data could not be computed back.
+    #[error("{}", .0.message)]
+    Unseal(ProverError),
     /// An input could not be taken.
     #[error(transparent)]
     Staging(#[from] StagingError),

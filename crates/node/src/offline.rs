@@ -25,7 +25,7 @@ pub enum OfflineError {
     #[error(transparent)]
     Read(#[from] PipelineError),
     /// There is no such sector.
-    #[error("there is no sector {0}; `sector-status` lists the sectors")]
+    #[error("there is no sector {0}")]
     Unknown(u64),
     /// The runtime that reads did not start.
     #[error("cannot start a thread to read the store: {0}")]
@@ -76,7 +76,7 @@ impl Offline {
             self.wait(self.reader.list(states, after.as_ref(), limit)).map_err(PipelineError::from)?;
         let now = now_ms();
         let next_after = found.last().filter(|_| found.len() == limit).map(|s| s.record.number.0);
-        let sectors = found.iter().map(|s| view::row(s, now)).collect();
+        let sectors = found.iter().map(|s| view::row(s, false, now)).collect();
         Ok(wire::SectorList { schema: wire::SCHEMA, sectors, next_after })
     }
 

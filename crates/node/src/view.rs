@@ -13,11 +13,22 @@ mod history;
 pub use explain::span;
 pub use history::History;
 
-/// A sector in a list.
-pub fn row(sector: &SectorInstance, now_ms: u64) -> wire::SectorRow {
+/// The data that a sector holds or will hold.
+fn payloads(sector: &SectorInstance) -> impl Iterator<Item = &Payload> {
     let r = &sector.record;
     let written = r.pieces.iter().filter_map(|p| p.payload.as_ref());
-    let payloads: Vec<&Payload> = written.chain(r.assigned.iter().map(|p| &p.payload)).collect();
+    written.chain(r.assigned.iter().map(|p| &p.payload))
+}
+
+/// Whether a sector holds, or will hold, a part of an input.
+pub fn holds(sector: &SectorInstance, input: &str) -> bool {
+    payloads(sector).any(|payload| payload.name == input)
+}
+
+/// A sector in a list. `running`: whether a node works on it.
+pub fn row(sector: &SectorInstance, running: bool, now_ms: u64) -> wire::SectorRow {
+    let r = &sector.record;
+    let payloads: Vec<&Payload> = payloads(sector).collect();
     wire::SectorRow {
         number: r.number.0,
         state: sector.state.name().to_owned(),
@@ -27,7 +38,7 @@ pub fn row(sector: &SectorInstance, now_ms: u64) -> wire::SectorRow {
         pieces: payloads.len() as u64,
         data_bytes: payloads.iter().map(|p| p.bytes).sum(),
         run: run(sector, None),
-        waiting_for: explain::waiting_for(sector, None, &[], now_ms),
+        waiting_for: explain::waiting_for(sector, None, running, &[], now_ms),
         next_try_ms: sector.next_try_ms,
         needs_attention: needs_attention(sector),
         last_failure: relevant_failure(sector).map(|f| format!("{}: {}", f.class, f.message)),
@@ -71,7 +82,7 @@ pub fn detail(
         messages: messages(history, outbox, &effects),
         timeline: history.timeline().to_vec(),
         run: run(sector, live),
-        waiting_for: explain::waiting_for(sector, live, &effects, now_ms),
+        waiting_for: explain::waiting_for(sector, live, live.is_some(), &effects, now_ms),
         last_failure: sector.last_failure.as_ref().map(|f| wire::Failure {
             state: f.state.clone(),
             class: f.class.name().to_owned(),
@@ -92,7 +103,7 @@ pub fn doing(
     live: &Explanation,
     now_ms: u64,
 ) -> (Option<wire::Run>, Option<String>) {
-    (run(sector, Some(live)), explain::waiting_for(sector, Some(live), &live.outbox, now_ms))
+    (run(sector, Some(live)), explain::waiting_for(sector, Some(live), true, &live.outbox, now_ms))
 }
 
 /// A line of a sector's history.
@@ -150,7 +161,8 @@ fn pieces(sector: &SectorInstance) -> Vec<wire::Piece> {
         comm_p: Some(p.info.comm_p.to_string()),
         piece_cid: Some(comm_d_to_cid(&p.info.comm_p).to_string()),
         unpadded: p.info.size.bytes(),
-        offset: p.offset,
+        offset: unpadded_offset(p.offset),
+        padded_offset: p.offset,
         name: p.payload.as_ref().map(|p| p.name.clone()),
         input_offset: p.payload.as_ref().map(|p| p.input_offset),
         data_bytes: p.payload.as_ref().map_or(0, |p| p.bytes),
@@ -159,7 +171,8 @@ fn pieces(sector: &SectorInstance) -> Vec<wire::Piece> {
         comm_p: None,
         piece_cid: None,
         unpadded: p.size.bytes(),
-        offset: p.offset,
+        offset: unpadded_offset(p.offset),
+        padded_offset: p.offset,
         name: Some(p.payload.name.clone()),
         input_offset: Some(p.payload.input_offset),
         data_bytes: p.payload.bytes,
@@ -202,6 +215,11 @@ fn messages(history: &History, outbox: &[StoredEffect], effects: &[OpenEffect]) 
 /// The CID of a stored message.
 fn message_cid(bytes: &[u8]) -> Option<String> {
     SignedMessage::from_bytes(bytes).ok().map(|message| message.cid().to_string())
+}
+
+/// Where a piece begins in its sector's data, from where it begins after padding, which is a multiple of 128 bytes.
+pub fn unpadded_offset(padded: u64) -> u64 {
+    padded / 128 * 127
 }
 
 /// A number of bytes for people.

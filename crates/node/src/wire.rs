@@ -14,10 +14,26 @@ pub const SCHEMA: u32 = 1;
 pub struct ErrorBody {
     /// [`SCHEMA`].
     pub schema: u32,
+    /// What kind of refusal it is, in one word. Clients must take one they do not know as `failed`.
+    pub class: String,
     /// What went wrong, as a sentence.
     pub error: String,
     /// What to do next.
     pub next: Option<String>,
+}
+
+/// The classes of a refusal ([`ErrorBody::class`]).
+pub mod refusal {
+    /// There is no such sector.
+    pub const UNKNOWN: &str = "unknown";
+    /// The rules of the sector say no, in the state in which it is.
+    pub const REFUSED: &str = "refused";
+    /// The request cannot be followed.
+    pub const USAGE: &str = "usage";
+    /// A file of the sector is damaged or missing.
+    pub const DAMAGED: &str = "damaged";
+    /// Everything else: no room, a disk or a chain that fails, a node that is busy or stops.
+    pub const FAILED: &str = "failed";
 }
 
 /// What a node is and how it is.
@@ -161,7 +177,8 @@ pub struct SectorDetail {
     pub seed: Option<String>,
     /// The epoch it is or will be drawn for.
     pub seed_epoch: Option<i64>,
-    /// The pieces, in order of their place; fillers included once the sector is packed.
+    /// The pieces, in order of their place; fillers included once the sector is packed. A piece is called by its index here,
+    /// from 0.
     pub pieces: Vec<Piece>,
     /// Pieces that were left out, with the reason.
     pub left_out: Vec<LeftOut>,
@@ -212,8 +229,10 @@ pub struct Piece {
     pub piece_cid: Option<String>,
     /// The piece's size before padding, in bytes.
     pub unpadded: u64,
-    /// Where it begins, in padded bytes.
+    /// Where it begins in the sector's data, in bytes before padding: what `sectors unseal --offset` takes.
     pub offset: u64,
+    /// The same place after padding, 128 bytes for 127.
+    pub padded_offset: u64,
     /// The input it comes from; `None` for a filler.
     pub name: Option<String>,
     /// Where in the input it begins, in bytes.
@@ -340,8 +359,10 @@ pub struct Added {
 pub struct AddedPiece {
     /// The sector.
     pub number: u64,
-    /// Where in it the piece begins, in padded bytes.
+    /// Where in its data the piece begins, in bytes before padding: what `sectors unseal --offset` takes.
     pub offset: u64,
+    /// The same place after padding, 128 bytes for 127.
+    pub padded_offset: u64,
     /// The piece's size before padding, in bytes.
     pub unpadded: u64,
     /// Bytes of data in it.

@@ -16,6 +16,10 @@ pub(crate) enum Exit {
     Verification,
     /// Asked for what this version cannot do yet.
     Unsupported,
+    /// There is no such sector.
+    Unknown,
+    /// The rules say no: the order does not fit the state of its sector.
+    Refused,
     /// Stopped by a signal.
     Interrupted,
 }
@@ -31,6 +35,8 @@ pub(crate) const TABLE: &[(Exit, u8, &str)] = &[
         "verification failed: proofs do not hold, or a file is damaged or of another sector",
     ),
     (Exit::Unsupported, 4, "not possible in this version yet"),
+    (Exit::Unknown, 5, "there is no such sector"),
+    (Exit::Refused, 6, "refused: the order does not fit the state of its sector"),
     (Exit::Interrupted, 130, "interrupted by a signal; finished work is kept"),
 ];
 
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn every_exit_has_one_code_of_its_own() {
         use Exit::*;
-        for exit in [Success, Failure, Usage, Verification, Unsupported, Interrupted] {
+        for exit in [Success, Failure, Usage, Verification, Unsupported, Unknown, Refused, Interrupted] {
             assert_eq!(TABLE.iter().filter(|(e, ..)| *e == exit).count(), 1, "{exit:?}");
         }
         let mut codes: Vec<u8> = TABLE.iter().map(|(_, code, _)| *code).collect();

@@ -13,10 +13,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let hide = !args.all && args.state.is_empty();
     let (shown, hidden): (Vec<_>, Vec<_>) = sectors.iter().partition(|s| !hide || s.state != "Removed");
-    output::text(&for_people(&shown, hidden.len(), !args.state.is_empty()))
+    output::text(&for_people(&shown, hidden.len(), !args.state.is_empty(), source.is_stopped()))
 }
 
-fn for_people(sectors: &[&wire::SectorRow], hidden: usize, filtered: bool) -> String {
+fn for_people(sectors: &[&wire::SectorRow], hidden: usize, filtered: bool, stopped: bool) -> String {
     let mut text = String::new();
     if sectors.is_empty() {
         text.push_str(if filtered {
@@ -34,7 +34,7 @@ fn for_people(sectors: &[&wire::SectorRow], hidden: usize, filtered: bool) -> St
                 output::ago(s.since_ms).into(),
                 data(s).into(),
                 attempt.into(),
-                now(s).into(),
+                now(s, stopped).into(),
             ]);
         }
         text.push_str(&output::lines(&table));
@@ -60,11 +60,12 @@ fn data(s: &wire::SectorRow) -> String {
     }
 }
 
-/// What it does or waits for, in one line.
-fn now(s: &wire::SectorRow) -> String {
+/// What it does or waits for, in one line. `stopped`: no node works on it.
+fn now(s: &wire::SectorRow, stopped: bool) -> String {
     let failure = s.last_failure.as_deref().map_or_else(String::new, |f| format!(" ({f})"));
     match (&s.waiting_for, &s.run) {
         (Some(waiting), _) if s.needs_attention => format!("NEEDS ATTENTION: waits for {waiting}"),
+        (Some(_), Some(_)) if stopped => format!("interrupted; goes on when a node starts{failure}"),
         (Some(waiting), _) => format!("waits for {waiting}{failure}"),
         (None, Some(_)) => format!("working{failure}"),
         (None, None) => failure.trim().to_owned(),
@@ -97,7 +98,7 @@ mod tests {
         let mut stuck = row(2, "PreCommitFailed");
         stuck.needs_attention = true;
         stuck.waiting_for = Some("somebody to act: the chain said no".to_owned());
-        let text = for_people(&[&row(1, "Proving"), &stuck], 1, false);
+        let text = for_people(&[&row(1, "Proving"), &stuck], 1, false, false);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[0].contains("SECTOR") && lines[1].contains("Proving") && lines[1].contains("1.5 KiB"),
@@ -107,7 +108,18 @@ mod tests {
         assert_eq!(lines[3], "1 removed sector is not shown; --all shows them.");
         assert!(lines[4].starts_with("1 sector needs attention"), "{text}");
         assert!(lines.iter().all(|l| l.trim_end() == *l), "no blanks at the ends:\n{text}");
-        assert!(for_people(&[], 0, false).contains("sectors add FILE"));
-        assert!(for_people(&[], 0, true).contains("No sector is in that state"));
+        assert!(for_people(&[], 0, false, false).contains("sectors add FILE"));
+        assert!(for_people(&[], 0, true, false).contains("No sector is in that state"));
+    }
+    #[test]
+    fn nothing_works_without_a_node() {
+        let mut cut = row(3, "PreCommit2");
+        cut.run = Some(wire::Run { attempt: 1, started_ms: Some(7), progress: None });
+        cut.waiting_for = Some("a node to start".to_owned());
+        let text = for_people(&[&cut], 0, false, true);
+        assert!(text.contains("interrupted; goes on when a node starts"), "{text}");
+        assert!(!text.contains("working"), "{text}");
+        cut.waiting_for = None;
+        assert!(for_people(&[&cut], 0, false, false).contains("working"));
     }
 }

@@ -32,7 +32,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // If stderr is gone there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            let mut text = format!("error: {error:#}\n");
+            if let Some(next) = source::next_step(&error) {
+                text.push_str(&format!("  next: {next}\n"));
+            }
+            let _ = std::io::stderr().write_all(text.as_bytes());
             source::exit_code(&error).into()
         }
     }

@@ -5,6 +5,7 @@ use crate::output;
 use crate::source::Source;
 use node::{view, wire};
 use serde::Serialize;
+use serde_json::Value;
 
 /// A sector with its history, for `--log --json`.
 #[derive(Serialize)]
@@ -50,7 +51,7 @@ fn for_people(s: &wire::SectorDetail, log: Option<&[wire::Line]>) -> String {
     line("SeedH", &epoch(s.seed_epoch));
     for (name, kind) in [("Precommit", "precommit"), ("Commit", "commit")] {
         let last = s.messages.iter().rfind(|m| m.kind == kind);
-        line(name, &last.map_or_else(|| "<nil>".to_owned(), message));
+        line(name, &last.map_or_else(String::new, message));
     }
     line("Activation", &epoch(s.activation_epoch));
     line("Expiration", &epoch(s.expiration_epoch));
@@ -60,7 +61,7 @@ fn for_people(s: &wire::SectorDetail, log: Option<&[wire::Line]>) -> String {
         let when = view::timestamp(failure.at_ms);
         line("Last Error", &format!("{} in {} at {when}: {}", failure.class, failure.state, failure.message));
     }
-    text.push_str(&pieces(s));
+    text.push_str(&pieces(s, log.is_some()));
     text.push_str(&timeline(s));
     text.push_str("\nWhy it is there:\n");
     for sentence in &s.explain {
@@ -82,20 +83,28 @@ fn message(m: &wire::Message) -> String {
     format!("{cid} ({}{epoch}{note})", m.status)
 }
 
-fn pieces(s: &wire::SectorDetail) -> String {
+/// The pieces; the fillers among them only when `all` are asked for.
+fn pieces(s: &wire::SectorDetail, all: bool) -> String {
     if s.cc {
         return "Pieces:       none (CC)\n".to_owned();
     }
     let mut text = String::from("\nPieces:\n");
-    let mut table = output::table(&["  OFFSET", "SIZE", "DATA", "NAME", "CID"]);
-    for p in &s.pieces {
+    let mut table = output::table(&["  PIECE", "OFFSET", "SIZE", "DATA", "NAME", "CID"]);
+    let (mut fillers, mut filler_bytes) = (0, 0);
+    for (k, p) in s.pieces.iter().enumerate() {
+        if p.name.is_none() && !all {
+            fillers += 1;
+            filler_bytes += p.unpadded;
+            continue;
+        }
         let name = match (&p.name, p.input_offset) {
             (Some(name), Some(offset)) if offset > 0 => format!("{name}, from byte {offset}"),
             (Some(name), _) => name.clone(),
             (None, _) => "(filler)".to_owned(),
         };
         table.add_row([
-            format!("  {}", p.offset),
+            format!("  {k}"),
+            p.offset.to_string(),
             p.unpadded.to_string(),
             p.data_bytes.to_string(),
             name,
@@ -103,6 +112,12 @@ fn pieces(s: &wire::SectorDetail) -> String {
         ]);
     }
     text.push_str(&output::lines(&table));
+    if fillers > 0 {
+        let word = if fillers == 1 { "filler" } else { "fillers" };
+        text.push_str(&format!(
+            "  {fillers} {word}, {filler_bytes} bytes together; --log lists every piece\n"
+        ));
+    }
     for left in &s.left_out {
         text.push_str(&format!(
             "  left out: {} ({}): {}\n",
@@ -140,6 +155,26 @@ fn timeline(s: &wire::SectorDetail) -> String {
     text
 }
 
+/// The same with its byte strings, which JSON has as lists of numbers, in hexadecimal.
+fn with_hex(value: &Value) -> Value {
+    /// Shorter lists of small numbers may be anything; hashes are of 32 bytes.
+    const HASH: usize = 32;
+    match value {
+        Value::Array(items) => {
+            let bytes: Option<Vec<u8>> =
+                items.iter().map(|item| item.as_u64().and_then(|n| u8::try_from(n).ok())).collect();
+            match bytes.filter(|bytes| bytes.len() >= HASH) {
+                Some(bytes) => Value::String(bytes.iter().map(|b| format!("{b:02x}")).collect()),
+                None => Value::Array(items.iter().map(with_hex).collect()),
+            }
+        }
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(key, value)| (key.clone(), with_hex(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// `i.  time:  [kind]  message`, the event's data as compact JSON.
 fn log_line(i: usize, l: &wire::Line) -> String {
     let kind = l.event.as_deref().unwrap_or(&l.kind);
@@ -156,7 +191,19 @@ fn log_line(i: usize, l: &wire::Line) -> String {
         parts.push(note.clone());
     }
     if let Some(data) = l.data.as_ref().filter(|d| d.is_object() && l.event.is_some()) {
-        parts.push(data.to_string());
+        parts.push(with_hex(data).to_string());
     }
     format!("{i}.\t{}:\t[{kind}]\t{}\n", view::timestamp(l.at_ms), parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn byte_strings_are_hexadecimal_and_other_lists_stay() {
+        let shown = with_hex(&json!({"on_chain": [vec![171; 32], [1, 2]], "big": vec![256; 32], "n": 7}));
+        assert_eq!(shown, json!({"on_chain": ["ab".repeat(32), [1, 2]], "big": vec![256; 32], "n": 7}));
+    }
 }

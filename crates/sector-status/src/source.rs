@@ -27,6 +27,15 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if unknown { UNKNOWN } else { FAILED }
 }
 
+/// What a person could do about an error; said apart from what went wrong.
+pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
+    match (error.downcast_ref::<ClientError>(), error.downcast_ref::<OfflineError>()) {
+        (Some(e), _) => e.next_step(),
+        (_, Some(OfflineError::Unknown(_))) => Some("`sector-status` lists the sectors".to_owned()),
+        _ => None,
+    }
+}
+
 impl Source {
     /// Finds the node, or opens the store and says so on stderr.
     pub(crate) fn open(args: &Args) -> anyhow::Result<Self> {
@@ -54,6 +63,11 @@ impl Source {
             Err(OfflineError::Store(locked)) => Err(anyhow::Error::new(not_asked).context(locked)),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Whether no node works on the sectors.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self, Self::Store(_))
     }
 
     /// Every sector, of all or of some states.

@@ -1,18 +1,21 @@
 //! Refusals as HTTP answers.
 
 use crate::NodeError;
-use crate::wire::{ErrorBody, SCHEMA};
+use crate::wire::{ErrorBody, SCHEMA, refusal};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use sealing::prover::ProverError;
 use sealing::{PipelineError, StagingError, StorageError};
-use statemachine::{CreateError, SendError};
+use statemachine::{Class, CreateError, SendError};
 
 /// A request that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     /// The HTTP status.
     pub status: StatusCode,
+    /// One of [`refusal`].
+    pub class: &'static str,
     /// What went wrong, as a sentence.
     pub error: String,
     /// What to do next.
@@ -25,7 +28,17 @@ impl ApiError {
         reason = "callers have literals, strings and references to errors"
     )]
     pub(crate) fn new(status: StatusCode, error: impl ToString) -> Self {
-        Self { status, error: error.to_string(), next: None }
+        let class = match status {
+            StatusCode::BAD_REQUEST => refusal::USAGE,
+            StatusCode::CONFLICT => refusal::REFUSED,
+            _ => refusal::FAILED,
+        };
+        Self { status, class, error: error.to_string(), next: None }
+    }
+
+    fn unknown(error: impl ToString) -> Self {
+        let answer = Self::new(StatusCode::NOT_FOUND, error).next("`sector-status` lists the sectors");
+        Self { class: refusal::UNKNOWN, ..answer }
     }
 
     pub(crate) fn bad(error: impl ToString) -> Self {
@@ -40,7 +53,8 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorBody { schema: SCHEMA, error: self.error, next: self.next };
+        let body =
+            ErrorBody { schema: SCHEMA, class: self.class.to_owned(), error: self.error, next: self.next };
         (self.status, Json(body)).into_response()
     }
 }
@@ -58,9 +72,7 @@ fn of_storage(e: &StorageError) -> ApiError {
 
 fn of_send(e: &SendError) -> ApiError {
     match e {
-        SendError::Unknown(_) => {
-            ApiError::new(StatusCode::NOT_FOUND, e).next("`sector-status` lists the sectors")
-        }
+        SendError::Unknown(_) => ApiError::unknown(e),
         SendError::Rejected { .. } => ApiError::new(StatusCode::CONFLICT, e),
         SendError::InboxFull { .. } => {
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, e).next("try again in a minute")
@@ -68,6 +80,21 @@ fn of_send(e: &SendError) -> ApiError {
         SendError::Stopping(_) | SendError::Gone(_) => stopping(),
         SendError::Store { .. } => unavailable(e),
         _ => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e),
+    }
+}
+
+/// A sector's data that could not be computed back.
+fn of_unseal(e: &ProverError) -> ApiError {
+    let answer = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, &e.message);
+    match e.class {
+        Class::CorruptInput | Class::InvalidOutput => {
+            ApiError { class: refusal::DAMAGED, ..answer }.next(
+                "bring the sector's files back from a copy if there is one; else seal the data anew with `sealrig sectors add`",
+            )
+        }
+        Class::Capacity => answer.next(NO_ROOM),
+        Class::Cancelled => stopping(),
+        _ => answer.next("look at the node's log, then try again"),
     }
 }
 
@@ -84,12 +111,14 @@ fn unavailable(e: impl ToString) -> ApiError {
 impl From<PipelineError> for ApiError {
     fn from(e: PipelineError) -> Self {
         match &e {
-            PipelineError::Unknown(_) => {
-                Self::new(StatusCode::NOT_FOUND, &e).next("`sector-status` lists the sectors")
-            }
+            PipelineError::Unknown(_) => Self::unknown(&e),
             PipelineError::Refused { number, .. } | PipelineError::NothingToRetry { number, .. } => {
                 Self::new(StatusCode::CONFLICT, &e)
                     .next(format!("`sector-status {number}` says where it is and why"))
+            }
+            PipelineError::NotSealed { number, state, .. } if state.starts_with("Remov") => {
+                Self::new(StatusCode::CONFLICT, &e)
+                    .next(format!("`sector-status {number} --log` says what happened to it"))
             }
             PipelineError::NotSealed { number, .. } => Self::new(StatusCode::CONFLICT, &e)
                 .next(format!("wait until it is sealed; `sector-status {number}` says how far it is")),
@@ -127,6 +156,7 @@ impl From<NodeError> for ApiError {
         match e {
             NodeError::Pipeline(e) => e.into(),
             NodeError::Staging(e) => e.into(),
+            NodeError::Unseal(e) => of_unseal(&e),
             NodeError::Storage(e) => of_storage(&e),
             e => unavailable(&e),
         }

@@ -32,13 +32,15 @@ pub(super) async fn list(State(node): Node, mut params: Params) -> Answer<wire::
         None => None,
         Some(names) => Some(states(&names)?),
     };
+    let name = params.text("name");
     let after = params.number("after", 0, SectorNumber::MAX.0)?.map(SectorNumber);
     let limit = params.number("limit", 1, PAGE_MAX)?.unwrap_or(PAGE) as usize;
     params.done()?;
     let found = node.core.pipeline.sectors(states.as_deref(), after, limit).await?;
     let now = now_ms();
     let next_after = found.last().filter(|_| found.len() == limit).map(|s| s.record.number.0);
-    let sectors = found.iter().map(|s| view::row(s, now)).collect();
+    let asked = found.iter().filter(|s| name.as_deref().is_none_or(|name| view::holds(s, name)));
+    let sectors = asked.map(|s| view::row(s, true, now)).collect();
     Ok(Json(wire::SectorList { schema: wire::SCHEMA, sectors, next_after }))
 }
 

@@ -11,7 +11,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_core::Stream;
-use sealing::{PipelineError, State as SectorState, stage};
+use sealing::{PipelineError, stage};
 use statemachine::Cancel;
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -133,7 +133,8 @@ pub(super) async fn add(
             .iter()
             .map(|p| wire::AddedPiece {
                 number: p.number.0,
-                offset: p.offset,
+                offset: view::unpadded_offset(p.offset),
+                padded_offset: p.offset,
                 unpadded: p.size.bytes(),
                 data_bytes: p.payload.bytes,
             })
@@ -233,10 +234,6 @@ pub(super) async fn data(
 ) -> Result<Response, ApiError> {
     let number = sector_number(&number)?;
     let sector = node.core.pipeline.sector(number).await?.ok_or(PipelineError::Unknown(number))?;
-    if matches!(sector.state, SectorState::Removing | SectorState::RemoveFailed | SectorState::Removed) {
-        let error = format!("sector {number} is {}: its files are gone or are being deleted", sector.state);
-        return Err(ApiError::new(StatusCode::CONFLICT, error).next("`sector-status` lists the sectors"));
-    }
     let capacity = sector.record.proof.sector_size().unpadded_bytes();
     let offset = params.number("offset", 0, capacity)?.unwrap_or(0);
     let bytes = params.number("bytes", 0, capacity - offset)?.unwrap_or(capacity - offset);
@@ -249,7 +246,7 @@ pub(super) async fn data(
     // Making the key takes as long as PC1: it ends when nobody waits for the answer any more.
     let watched = CancelOnDrop(cancel.clone());
     let mut unsealing = tokio::spawn(async move {
-        let done = core.pipeline.unseal(number, offset, bytes, Box::new(Outgoing(sender)), cancel).await;
+        let done = core.unseal(number, offset, bytes, Box::new(Outgoing(sender)), cancel).await;
         if let Err(e) = &done {
             tracing::warn!(sector = number.0, "unsealing failed: {e}");
             // Cuts the answer short, so that a part is not taken for the whole.

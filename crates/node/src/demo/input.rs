@@ -3,7 +3,7 @@
 use super::notes::{self, Input, Notes};
 use super::{DemoError, DemoEvent, Source, Tell, all_sectors};
 use crate::node::blocking;
-use crate::{Core, NodeError};
+use crate::{Core, NodeError, view};
 use primitives::SectorNumber;
 use sealing::{StagedPart, State, stage};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(super) async fn held(core: &Core) -> Result<BTreeMap<String, Vec<HeldPart>>,
                 input_offset: payload.input_offset,
                 bytes: payload.bytes,
                 number: r.number,
-                offset: offset / 128 * 127,
+                offset: view::unpadded_offset(offset),
             });
         }
     }

@@ -15,6 +15,9 @@ pub fn span(ms: u64) -> String {
     }
 }
 
+/// What a sector waits for when its work could go on and no node runs.
+const NO_NODE: &str = "a node to start";
+
 /// What each state is about, in the present.
 fn what(state: State) -> &'static str {
     match state {
@@ -48,10 +51,12 @@ fn what(state: State) -> &'static str {
     }
 }
 
-/// What the sector waits for; `None` when it works or is at rest.
+/// What the sector waits for; `None` when it works or is at rest. `live` is what the engine says about it, if it was asked;
+/// `running`: whether a node works on it.
 pub(super) fn waiting_for(
     sector: &SectorInstance,
     live: Option<&Explanation>,
+    running: bool,
     effects: &[OpenEffect],
     now_ms: u64,
 ) -> Option<String> {
@@ -74,6 +79,14 @@ pub(super) fn waiting_for(
             }
             Blocker::Store(error) => format!("the store to take writes again: {error}"),
         });
+    }
+    if !running {
+        return match sector.state {
+            State::WaitDeals => Some("more pieces, or the order to seal".to_owned()),
+            State::FailedUnrecoverable => Some("somebody to remove it".to_owned()),
+            State::Proving | State::Removed => None,
+            _ => Some(NO_NODE.to_owned()),
+        };
     }
     if let Some(at_ms) = sector.next_try_ms {
         return Some(waiting_until(sector, at_ms, now_ms));
@@ -158,7 +171,10 @@ pub(super) fn sentences(
             span(now_ms.saturating_sub(started_ms))
         ));
     }
-    if let Some(waiting) = waiting_for(sector, live, effects, now_ms) {
+    if live.is_none() && sector.run.is_some() {
+        out.push("Its work was interrupted; what is finished is kept.".to_owned());
+    }
+    if let Some(waiting) = waiting_for(sector, live, live.is_some(), effects, now_ms) {
         out.push(format!("It waits for {waiting}."));
     }
     for effect in effects {
@@ -193,9 +209,6 @@ pub(super) fn sentences(
     }
     if let Some(next) = next_action(sector) {
         out.push(format!("Next: {}.", next.trim_end_matches('.')));
-    }
-    if live.is_none() && !matches!(sector.state, State::Proving | State::Removed | State::WaitDeals) {
-        out.push("No node is running; the sector goes on when one is started.".to_owned());
     }
     out
 }

@@ -1,5 +1,7 @@
 //! `sealrig sectors`: orders to the running node.
 
+mod unseal;
+
 use super::service;
 use crate::cli::Global;
 use crate::exit::{Failure, Result};
@@ -9,8 +11,11 @@ use node::client::Client;
 use node::repo::Repo;
 use node::{view, wire};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Sectors named in a hint.
+const LISTED: usize = 8;
 
 /// Give the running node inputs and orders
 #[derive(Debug, Subcommand)]
@@ -29,7 +34,7 @@ pub(crate) enum Sectors {
     /// Try again now what failed or waits for its next try
     Retry(One),
     /// Compute a sector's data back from its replica
-    Unseal(Unseal),
+    Unseal(unseal::Unseal),
 }
 
 /// What to add.
@@ -77,23 +82,6 @@ pub(crate) struct Remove {
     confirm: Option<u64>,
 }
 
-/// What to unseal.
-#[derive(Debug, Args)]
-pub(crate) struct Unseal {
-    /// The sector's number
-    #[arg(value_name = "SECTOR")]
-    number: u64,
-    /// Where to begin, in bytes of data
-    #[arg(long, default_value_t = 0)]
-    offset: u64,
-    /// How many bytes [default: to the end of the sector]
-    #[arg(long)]
-    bytes: Option<u64>,
-    /// Where to write [default: stdout]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
 pub(crate) fn run(command: &Sectors, global: &Global) -> Result {
     let client = Client::open(&Repo::at(global.repo_dir()?)).map_err(service::of_client)?;
     match command {
@@ -102,7 +90,7 @@ pub(crate) fn run(command: &Sectors, global: &Global) -> Result {
         Sectors::Seal(args) => tell(&client.seal(args.number).map_err(service::of_client)?, global.json),
         Sectors::Retry(args) => tell(&client.retry(args.number).map_err(service::of_client)?, global.json),
         Sectors::Remove(args) => remove(&client, args, global.json),
-        Sectors::Unseal(args) => unseal(&client, args),
+        Sectors::Unseal(args) => unseal::run(&client, args, global.json),
     }
 }
 
@@ -138,19 +126,26 @@ fn add(client: &Client, args: &Add, json: bool) -> Result {
     let mut text = format!("{} ({}) is taken in:\n", added.name, view::bytes(added.bytes));
     for piece in &added.pieces {
         text.push_str(&format!(
-            "  sector {}: {} at offset {}, as a piece of {}\n",
+            "  sector {}: {} from byte {} of its data on, as a piece of {}\n",
             piece.number,
             view::bytes(piece.data_bytes),
             piece.offset,
             view::bytes(piece.unpadded)
         ));
     }
-    if let Some(last) = added.pieces.last() {
-        text.push_str(&format!(
-            "Look at it with `sector-status {0}`; `sealrig sectors seal {0}` seals it without waiting for more.\n",
-            last.number
-        ));
-    }
+    let mut numbers: Vec<u64> = added.pieces.iter().map(|piece| piece.number).collect();
+    numbers.dedup();
+    let each = |command: &str| -> String {
+        let commands: Vec<String> = numbers.iter().take(LISTED).map(|n| format!("`{command} {n}`")).collect();
+        let more = if numbers.len() > LISTED { ", ..." } else { "" };
+        commands.join(", ") + more
+    };
+    let (it, seals) = if numbers.len() == 1 { ("it", "seals") } else { ("them", "seal") };
+    text.push_str(&format!(
+        "Look at {it} with {}; {} {seals} {it} without waiting for more.\n",
+        each("sector-status"),
+        each("sealrig sectors seal")
+    ));
     output::text(&text)
 }
 
@@ -189,50 +184,4 @@ fn tell(ordered: &wire::Ordered, json: bool) -> Result {
         "Sector {0} is {1} now; follow it with `sector-status {0}`.\n",
         ordered.number, ordered.state
     ))
-}
-
-fn unseal(client: &Client, args: &Unseal) -> Result {
-    let mut data = client.data(args.number, args.offset, args.bytes).map_err(service::of_client)?;
-    let broke =
-        |e: io::Error| Failure::failed(format!("reading the data of sector {} broke off: {e}", args.number));
-    match &args.out {
-        Some(path) => {
-            let failed = |e: io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));
-            let mut file = File::create(path).map_err(failed)?;
-            copy(&mut data, |chunk| file.write_all(chunk).map_err(failed), broke)?;
-            file.sync_all().map_err(failed)
-        }
-        None => {
-            let mut out = io::stdout().lock();
-            let mut closed = false;
-            let write = |chunk: &[u8]| match out.write_all(chunk) {
-                // Whoever reads has what he wanted.
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
-                    closed = true;
-                    Err(Failure::failed("closed"))
-                }
-                Err(e) => Err(Failure::failed(format!("cannot write to stdout: {e}"))),
-                Ok(()) => Ok(()),
-            };
-            let copied = copy(&mut data, write, broke);
-            if closed { Ok(()) } else { copied }
-        }
-    }
-}
-
-/// Copies to the end, telling failures of the two sides apart.
-fn copy(
-    from: &mut impl Read,
-    mut write: impl FnMut(&[u8]) -> Result,
-    broke: impl Fn(io::Error) -> Failure,
-) -> Result {
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(got) => write(&buffer[..got])?,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(broke(e)),
-        }
-    }
 }

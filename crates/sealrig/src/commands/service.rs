@@ -4,6 +4,7 @@ use crate::exit::{Exit, Failure, Result};
 use node::client::ClientError;
 use node::demo::DemoError;
 use node::repo::RepoError;
+use node::wire::refusal;
 use node::{NodeError, ProofSystem, UnknownProofSystem};
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -127,11 +128,21 @@ pub(crate) fn of_demo(e: &DemoError) -> Failure {
 }
 
 /// A client's failure in the commands' words.
+#[allow(clippy::needless_pass_by_value, reason = "goes to `map_err` as it is")]
 pub(crate) fn of_client(e: ClientError) -> Failure {
-    match e {
-        ClientError::Refused { error, next: Some(next), .. } => Failure::failed(error).next(next),
-        ClientError::NotRunning { path } => Failure::failed(format!("no node runs on {}", path.display()))
-            .next(format!("start it with `sealrig run --repo {}`", path.display())),
-        e => Failure::failed(e.to_string()),
+    let exit = match &e {
+        ClientError::Refused { class, .. } => match class.as_str() {
+            refusal::UNKNOWN => Exit::Unknown,
+            refusal::REFUSED => Exit::Refused,
+            refusal::USAGE => Exit::Usage,
+            refusal::DAMAGED => Exit::Verification,
+            _ => Exit::Failure,
+        },
+        _ => Exit::Failure,
+    };
+    let failure = Failure::new(exit, e.to_string());
+    match e.next_step() {
+        Some(next) => failure.next(next),
+        None => failure,
     }
 }

@@ -25,18 +25,18 @@ impl Source {
         let meta =
             fs::metadata(path).map_err(|e| cannot("read", path, &e).next("check the name of the file"))?;
         if meta.is_dir() {
-            return Err(Failure::failed(format!("{} is a folder, not a file", path.display()))
+            return Err(Failure::usage(format!("{} is a folder, not a file", path.display()))
                 .next("name the files in it one by one, or pack them into one file first"));
         }
         if !meta.is_file() {
-            return Err(Failure::failed(format!("{} is not a regular file", path.display()))
+            return Err(Failure::usage(format!("{} is not a regular file", path.display()))
                 .next("copy the data into a file first: its length must be known"));
         }
         let file =
             File::open(path).map_err(|e| cannot("read", path, &e).next("check who may read the file"))?;
         let bytes = file.metadata().map_err(|e| cannot("examine", path, &e))?.len();
         if bytes == 0 {
-            return Err(Failure::failed(format!(
+            return Err(Failure::usage(format!(
                 "{} is empty: a piece has at least one byte",
                 path.display()
             ))
