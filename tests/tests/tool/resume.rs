@@ -83,7 +83,11 @@ fn made(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn made_of(contents: &BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
     let manifest = Path::new("cache/sealrig-manifest.json");
-    contents.iter().filter(|(path, _)| *path != manifest).map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+    contents
+        .iter()
+        .filter(|(path, _)| *path != manifest)
+        .map(|(path, bytes)| (path.clone(), bytes.clone()))
+        .collect()
 }
 
 #[test]
