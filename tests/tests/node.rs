@@ -140,6 +140,9 @@ fn the_life_of_sectors_under_a_running_node() {
     refused(&none, 1, &["no sealrig repo", "sealrig run"]);
     refused(&sectors(&repo, &["pledge"]), 1, &["no sealrig repo"]);
 
+    let no_folder = command(sealrig_bin(), &file(dir.path(), "plain", 1)).arg("run").output().unwrap();
+    refused(&no_folder, 1, &["plain is not a folder"]);
+
     let node = start(&repo, &["--sector-size", "2KiB", "--epoch-ms", "20"]);
     assert_eq!(node.started["sector_size"], 2048);
     for (name, mode) in [("", 0o700), ("token", 0o600), ("api", 0o600)] {
@@ -308,9 +311,9 @@ fn the_life_of_sectors_under_a_running_node() {
     // A second process is told of the first.
     let pid = node.child.id().to_string();
     let url = node.started["url"].as_str().unwrap().to_owned();
-    refused(&command(sealrig_bin(), &repo).arg("run").output().unwrap(), 1, &["in use", &pid, &url]);
+    refused(&command(sealrig_bin(), &repo).arg("run").output().unwrap(), 1, &["in use", &pid, &url, "next:"]);
     let small = command(sealrig_bin(), &repo).args(["demo", "--dir"]).arg(&repo).arg(&path).output().unwrap();
-    refused(&small, 1, &["in use", &pid, &url]);
+    refused(&small, 1, &["in use", &pid, &url, "next:"]);
     ok(&status(&repo, &["--json"]));
 
     assert!(node.terminate() < Duration::from_secs(30));
@@ -356,6 +359,9 @@ fn a_signal_keeps_finished_work_and_a_crash_leaves_a_repo_that_opens() {
     assert!(node.terminate() < Duration::from_secs(30));
     let stopped = ok(&status(&repo, &["1", "--json"]));
     assert_ne!(stopped["state"], "Proving");
+    assert_eq!(stopped["waiting_for"], "a node to start", "{stopped}");
+    let list = text(&status(&repo, &[]).stdout);
+    assert!(list.contains("a node") && !list.contains("working") && !list.contains("its turn"), "{list}");
 
     // Killed: the announcement is left behind, and nobody is fooled by it.
     let mut node = start(&repo, &["--epoch-ms", "50"]);

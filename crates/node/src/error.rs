@@ -3,6 +3,7 @@
 use crate::repo::RepoError;
 use sealing::prover::ProverError;
 use sealing::{PipelineError, StagingError, StorageError};
+use statemachine::Class;
 use statestore::StoreError;
 
 /// Why a node did not start, or a demo did not get to its end.
@@ -67,6 +68,16 @@ pub enum NodeError {
 }
 
 impl NodeError {
+    /// Whether another process owns the repo.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, NodeError::Store(StoreError::Locked { .. }))
+    }
+
+    /// Whether a file of a sector is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, NodeError::Unseal(e) if matches!(e.class, Class::CorruptInput | Class::InvalidOutput))
+    }
+
     /// A chain error with what was being done.
     pub(crate) fn chain(doing: &'static str) -> impl FnOnce(chain::Error) -> Self {
         move |source| NodeError::Chain { doing, source }

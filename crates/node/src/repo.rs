@@ -40,6 +40,12 @@ pub enum RepoError {
         /// Why not.
         source: io::Error,
     },
+    /// The path of the repo names something else than a folder.
+    #[error("{} is not a folder; the repo is one: choose another `--repo`", path.display())]
+    NotAFolder {
+        /// What was named.
+        path: PathBuf,
+    },
     /// There is no repo.
     #[error("there is no sealrig repo in {}; `sealrig run --repo {}` makes one, or name another with `--repo`",
             path.display(), path.display())]
@@ -151,7 +157,10 @@ pub struct Repo {
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RepoError {
     let path = path.to_owned();
-    move |source| RepoError::Io { action, path, source }
+    move |source| match (source.kind(), path.parent()) {
+        (io::ErrorKind::NotADirectory, Some(folder)) => RepoError::NotAFolder { path: folder.to_owned() },
+        _ => RepoError::Io { action, path, source },
+    }
 }
 
 impl Repo {

@@ -49,6 +49,10 @@ impl ProgressSink for Bars {
     fn report(&self, progress: Progress<'_>) {
         let Some(current) = &self.0 else { return };
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without an end there is no share of it to draw.
+        if progress.total == 0 {
+            return;
+        }
         if current.phase != progress.phase || current.bar.is_none() {
             if let Some(old) = current.bar.take() {
                 old.finish_and_clear();

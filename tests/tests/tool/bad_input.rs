@@ -107,7 +107,7 @@ fn folders_of_another_sector() {
     fs::create_dir(bench.path("none")).expect("a folder");
     for stage in ["precommit1", "precommit2", "commit1"] {
         bench.refused(&format!("{stage} --dir none"), 1, &["no sector", "next:"]);
-        bench.refused(&format!("{stage} --dir missing"), 1, &["missing"]);
+        bench.refused(&format!("{stage} --dir missing"), 1, &["missing", "add-piece"]);
     }
 }
 
@@ -117,12 +117,12 @@ fn stages_out_of_order() {
     bench.file("data", b"x");
     bench.json("add-piece --dir d --seal-proof 5 --miner-id 1 --sector 1 data");
     bench.refused("precommit2 --dir d", 1, &["no ticket", "precommit1"]);
-    bench.refused("precommit1 --dir d", 2, &["--ticket is missing"]);
+    bench.refused("precommit1 --dir d", 2, &["--ticket is missing", "give --ticket"]);
     bench.json(&format!("precommit1 --dir d --ticket {TICKET}"));
     bench.refused("add-piece --dir d data", 2, &["sealing", "has begun"]);
     bench.refused(&format!("commit1 --dir d --seed {SEED}"), 1, &["not sealed yet", "precommit2"]);
     bench.json("precommit2 --dir d");
-    bench.refused("commit1 --dir d", 2, &["--seed is missing"]);
+    bench.refused("commit1 --dir d", 2, &["--seed is missing", "give --seed"]);
     bench.refused("verify-vanilla --dir d", 2, &["--seed is missing"]);
     bench.refused(&format!("verify-vanilla --dir d --seed {SEED}"), 1, &["c1.json", "commit1"]);
 }

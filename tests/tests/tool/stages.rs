@@ -58,7 +58,9 @@ fn ranges_come_back_as_they_went_in() {
         let output = bench.run(&format!("unseal --dir d --offset {offset} --bytes {bytes} --out -"));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(output.stdout == sector[offset..offset + bytes], "{bytes} bytes from {offset}");
-        bench.json(&format!("unseal --dir d --offset {offset} --bytes {bytes} --out part"));
+        let part = bench.json(&format!("unseal --dir d --offset {offset} --bytes {bytes} --out part"));
+        let expected = if bytes == 2032 { "comm_d" } else { "manifest" };
+        assert_eq!(part["checked"], expected);
         assert!(fs::read(bench.path("part")).expect("the output") == sector[offset..offset + bytes]);
     }
     for range in [
@@ -83,6 +85,22 @@ fn a_damaged_replica_is_never_given_out_as_the_whole_sector() {
     bench.refused("unseal --dir d --out out", 3, &["CommD", "next:"]);
     assert_eq!(fs::read(bench.path("out")).expect("out"), b"precious");
     assert!(!bench.path("out.tmp").exists());
+    // A part of it neither, as long as PC2's record of the sealed file is there.
+    for out in ["out", "-"] {
+        bench.refused(
+            &format!("unseal --dir d --offset 690 --bytes 20 --out {out}"),
+            3,
+            &["d/sealed", "next:"],
+        );
+    }
+    assert_eq!(fs::read(bench.path("out")).expect("out"), b"precious");
+    fs::remove_file(bench.path("d/cache/sealrig-manifest.json")).expect("the manifest");
+    let blind = bench.run("unseal --dir d --offset 690 --bytes 20 --out out");
+    assert_eq!(blind.status.code(), Some(0), "{}", stderr(&blind));
+    assert!(stderr(&blind).contains("not checked against CommD"), "{}", stderr(&blind));
+    assert!(bench.json("unseal --dir d --offset 690 --bytes 20 --out out")["checked"].is_null());
+    flip(&bench.path("d/sealed"), 700);
+    assert_eq!(bench.json("unseal --dir d --out out")["checked"], "comm_d");
 }
 
 #[test]

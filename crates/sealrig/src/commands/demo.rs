@@ -81,8 +81,7 @@ pub(crate) fn run(args: &Demo, global: &Global) -> Result {
         yes: args.yes,
         threads: usize::from(args.threads),
     };
-    let screen = Arc::new(Screen::new(global.json));
-    screen.line(&format!("The demo works in {}.", dir.display()));
+    let screen = Arc::new(Screen::new(global.json, &dir));
     let outcome = runtime.block_on(async {
         let signals = Signals::listen()?;
         let tell = Arc::clone(&screen);
@@ -170,7 +169,7 @@ fn for_people(result: &wire::DemoResult, dir: &Path) -> String {
             let bar = "#".repeat((ms * BAR / total.max(1)) as usize);
             text.push_str(&format!("  {state:<24} {:>12}  {bar}\n", view::span(*ms)));
         }
-        text.push_str(&format!("  {:<24} {:>12}\n", "together", view::span(total)));
+        text.push_str(&format!("  {:<24} {:>12}\n", "all states together", view::span(total)));
     }
     for file in &result.files {
         let verdict = match (file.equal, file.first_difference) {
@@ -188,7 +187,7 @@ fn for_people(result: &wire::DemoResult, dir: &Path) -> String {
     let shown = dir.display();
     let first = result.sectors.first().map_or(1, |s| s.number);
     text.push_str(&format!(
-        "Done in {} with {} proofs. Everything is in {shown}\nNext: `sector-status --repo {shown}` lists the sectors, \
+        "Done with {1} proofs; the whole run took {0}, from reading the files to comparing what came back. Everything is in {shown}\nNext: `sector-status --repo {shown}` lists the sectors, \
          `sector-status --repo {shown} {first} --log` tells all that happened to one, `sealrig run --repo {shown}` runs a node on it.\n",
         view::span(result.elapsed_ms),
         result.proof_system,
@@ -199,15 +198,16 @@ fn for_people(result: &wire::DemoResult, dir: &Path) -> String {
 /// What the demo shows on stderr: bars on a terminal, else a line for each step; nothing with `--json`.
 struct Screen {
     quiet: bool,
+    dir: PathBuf,
     bars: Option<(MultiProgress, Mutex<BTreeMap<u64, ProgressBar>>)>,
 }
 
 impl Screen {
-    fn new(quiet: bool) -> Self {
+    fn new(quiet: bool, dir: &Path) -> Self {
         let on_terminal = !quiet && std::io::stderr().is_terminal();
         let bars = on_terminal
             .then(|| (MultiProgress::with_draw_target(ProgressDrawTarget::stderr()), Mutex::default()));
-        Self { quiet, bars }
+        Self { quiet, dir: dir.to_owned(), bars }
     }
 
     fn line(&self, text: &str) {
@@ -222,6 +222,8 @@ impl Screen {
     fn show(&self, event: DemoEvent) {
         match event {
             DemoEvent::Opened { sector_size, new_sectors } => {
+                // Not earlier: inputs that cannot be used leave no folder behind.
+                self.line(&format!("The demo works in {}.", self.dir.display()));
                 let word = if new_sectors == 1 { "sector" } else { "sectors" };
                 self.line(&format!("The node runs; {new_sectors} new {word} of {sector_size}."));
             }

@@ -100,7 +100,8 @@ async fn serve(config: NodeConfig, json: bool) -> Result {
                     summary.cut.join(", ")
                 );
             }
-            tracing::info!("stopped; {} runs ended in order", summary.ended);
+            let word = if summary.ended == 1 { "run" } else { "runs" };
+            tracing::info!("stopped; {} {word} ended in order", summary.ended);
             Ok(())
         }
         Err(NodeError::Store(e)) => Err(Failure::failed(e.to_string())),

@@ -110,6 +110,10 @@ pub(crate) fn of_node(e: &NodeError) -> Failure {
         NodeError::Repo(
             RepoError::SectorSize { .. } | RepoError::ProofSystem { .. } | RepoError::NoProof(_),
         ) => Failure::usage(e.to_string()),
+        e if e.is_locked() => Failure::failed(e.to_string()).next(
+            "`sealrig sectors` and `sector-status` work with the node that runs; for a second one take another folder",
+        ),
+        e if e.is_damage() => Failure::new(Exit::Verification, e.to_string()),
         e => Failure::failed(e.to_string()),
     }
 }

@@ -133,8 +133,13 @@ pub(super) fn need<T>(flag: &str, given: Option<T>) -> Result<T> {
 }
 
 fn missing(flag: &str) -> Failure {
-    Failure::usage(format!("--{flag} is missing and no {RECORD} says it"))
-        .next(format!("give --{flag}, or the --dir of a sector that was made with this tool"))
+    let failure = Failure::usage(format!("--{flag} is missing and no {RECORD} says it"));
+    match flag {
+        "ticket" | "seed" => failure.next(format!(
+            "give --{flag} with 64 hexadecimal digits, such as --{flag} $(openssl rand -hex 32)"
+        )),
+        _ => failure.next(format!("give --{flag}, or the --dir of a sector that was made with this tool")),
+    }
 }
 
 /// Compares given flags with the record.
@@ -173,7 +178,15 @@ impl SealDir {
     /// # Errors
     /// If there is none, or another process works in it.
     pub(super) fn open(root: &Path, access: Access) -> Result<Self> {
-        let handle = File::open(root).map_err(|e| cannot("open the folder", root, &e))?;
+        let handle = File::open(root).map_err(|e| {
+            let failure = cannot("open the folder", root, &e);
+            match e.kind() {
+                std::io::ErrorKind::NotFound => {
+                    failure.next("check its name; a new sector begins with `sealrig tool add-piece` or `sealrig tool seal`")
+                }
+                _ => failure,
+            }
+        })?;
         if !handle.metadata().map_err(|e| cannot("examine", root, &e))?.is_dir() {
             return Err(
                 Failure::failed(format!("{} is not a folder", root.display())).next("give another --dir")

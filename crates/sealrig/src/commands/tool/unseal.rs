@@ -4,10 +4,12 @@ use super::dir::{Access, SealDir, SectorFlags, pick};
 use super::report;
 use super::source::cannot;
 use super::{Terminal, failure, values};
-use crate::exit::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use clap::Args;
-use primitives::{ActorId, Commitment, ProverId, RegisteredSealProof};
+use primitives::{ActorId, Commitment, ProverId, RegisteredSealProof, ReplicaId};
+use proofs::control::{Reuse, Unit, UnitSink as _};
 use proofs::files::sync_folder_of;
+use proofs::manifest::Manifest;
 use proofs::params::PoRepConfig;
 use proofs::unseal::{UnsealError, UnsealInput, unseal};
 use serde::Serialize;
@@ -15,6 +17,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arguments of `tool unseal`.
 #[derive(Debug, Args)]
@@ -22,7 +25,8 @@ use std::path::{Path, PathBuf};
     after_help = "Makes the key again, which takes as long as precommit1, and takes it off DIR/sealed. Offsets \
                         and lengths are those of the data before fr32 padding; `pieces` in the JSON of seal say where \
                         each file begins. If the whole sector is asked for, it is checked against CommD before the \
-                        first byte is written.\n\nExamples:\n  sealrig tool unseal --dir /tmp/sector --out data.bin\n  \
+                        first byte is written; for a part, the sealed file is compared with the digest that \
+                        precommit2 recorded in DIR/cache.\n\nExamples:\n  sealrig tool unseal --dir /tmp/sector --out data.bin\n  \
                         sealrig tool unseal --dir /tmp/sector --offset 0 --bytes 1000 --out - | sha256sum"
 )]
 pub(crate) struct Unseal {
@@ -50,7 +54,10 @@ struct Report {
     offset: u64,
     bytes: u64,
     out: PathBuf,
+    /// Whether the whole data was compared with CommD.
     verified: bool,
+    /// What the data was checked against: `comm_d`, `manifest` (the recorded digest of the sealed file), or nothing.
+    checked: Option<&'static str>,
 }
 
 pub(super) fn run(args: &Unseal, terminal: &Terminal) -> Result {
@@ -77,6 +84,13 @@ pub(super) fn run(args: &Unseal, terminal: &Terminal) -> Result {
     let config = PoRepConfig::registered(proof);
     let range = range(args, config.sector_size.unpadded_bytes())?;
     let whole = range == (0..config.sector_size.unpadded_bytes());
+    let checked = match whole {
+        true => Some("comm_d"),
+        false => check_sealed(&dir, known.and_then(|r| r.sealed).map(|s| s.replica_id), terminal)?,
+    };
+    if checked.is_none() {
+        terminal.note("not checked against CommD: no manifest knows the sealed file; unseal the whole sector to be sure");
+    }
     let work =
         |out: &mut dyn Write| unseal(&config, &input, range.clone(), whole, out, &terminal.control(&()));
     if to_stdout {
@@ -88,13 +102,47 @@ pub(super) fn run(args: &Unseal, terminal: &Terminal) -> Result {
         bytes: range.end - range.start,
         out: args.out.clone(),
         verified: whole,
+        checked,
     };
-    let checked = if whole { ", which have the sector's CommD" } else { "" };
+    let checked = match checked {
+        Some("comm_d") => ", which have the sector's CommD",
+        Some(_) => ", from the sealed file that the manifest knows",
+        None => "",
+    };
     let text = report::line(
         "unsealed",
         format!("bytes {} to {} into {}{checked}", range.start, range.end, args.out.display()),
     );
     report::print(terminal, &report, &text)
+}
+
+/// Compares the sealed file with the digest that PC2 recorded: a part of the data cannot be compared with CommD. `None` when
+/// nothing is recorded.
+fn check_sealed(
+    dir: &SealDir,
+    replica_id: Option<ReplicaId>,
+    terminal: &Terminal,
+) -> Result<Option<&'static str>> {
+    let recorded = match replica_id {
+        Some(id) => Some(id),
+        None => Manifest::read(&dir.cache())
+            .map_err(failure::of_manifest)?
+            .and_then(std::result::Result::ok)
+            .map(|content| content.replica_id),
+    };
+    let Some(replica_id) = recorded else { return Ok(None) };
+    let sealed = dir.sealed();
+    let manifest = Manifest::open(&dir.cache(), &replica_id).map_err(failure::of_manifest)?;
+    let unit = Unit { stage: "precommit2", name: "sealed".to_owned() };
+    match manifest.ended_by(Arc::clone(&terminal.cancel)).reuse(&unit, &sealed) {
+        Reuse::Proven => Ok(Some("manifest")),
+        Reuse::Absent => Ok(None),
+        Reuse::Refused(reason) => Err(Failure::new(
+            Exit::Verification,
+            format!("{} is not the file that was sealed: {reason}", sealed.display()),
+        )
+        .next("bring it back from a copy, or run `sealrig tool precommit2` again if the cache is there")),
+    }
 }
 
 fn range(args: &Unseal, capacity: u64) -> Result<Range<u64>> {
@@ -173,7 +221,7 @@ fn write_file(
 }
 
 fn in_file(mut failure: Failure, path: &Path) -> Failure {
-    if failure.exit == crate::exit::Exit::Failure {
+    if failure.exit == Exit::Failure {
         failure.message = format!("unsealing into {}: {}", path.display(), failure.message);
     }
     failure
