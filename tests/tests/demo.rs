@@ -231,6 +231,7 @@ fn bad_inputs_get_a_sentence_and_leave_nothing_behind() {
     fs::create_dir(&here).unwrap();
     let output = command(sealrig_bin()).current_dir(&here).arg("demo").arg(&empty).output().unwrap();
     refused(&output, 2, &["empty"]);
+    assert!(!text(&output.stderr).contains("works in"), "{}", text(&output.stderr));
     assert_eq!(fs::read_dir(&here).unwrap().count(), 0);
 }
 

@@ -139,6 +139,8 @@ fn the_life_of_sectors_under_a_running_node() {
     let none = status(&repo, &[]);
     refused(&none, 1, &["no sealrig repo", "sealrig run"]);
     refused(&sectors(&repo, &["pledge"]), 1, &["no sealrig repo"]);
+    refused(&sectors(&repo, &["list"]), 2, &["run `sector-status`"]);
+    refused(&sectors(&repo, &["status", "7", "--log"]), 2, &["run `sector-status 7 --log`"]);
 
     let no_folder = command(sealrig_bin(), &file(dir.path(), "plain", 1)).arg("run").output().unwrap();
     refused(&no_folder, 1, &["plain is not a folder"]);
@@ -252,6 +254,9 @@ fn the_life_of_sectors_under_a_running_node() {
     refused(&sectors(&repo, &["unseal", "3", "--piece", "99"]), 2, &["no piece 99", "sector-status 3"]);
     refused(&sectors(&repo, &["unseal", "3", "--name", "nobody"]), 2, &["nobody", "sector-status 3"]);
     refused(&sectors(&repo, &["unseal", "77"]), 5, &["no sector 77", "next:"]);
+    for twice in [sectors(&repo, &["retry", "77"]), status(&repo, &["77"])] {
+        assert_eq!(text(&twice.stderr).matches("lists the sectors").count(), 1, "{}", text(&twice.stderr));
+    }
     let people = text(&status(&repo, &["3"]).stdout);
     assert!(
         people.contains("1016") && people.contains("fillers, ") && !people.contains("(filler)"),

@@ -522,7 +522,7 @@ async fn log_moves(core: Arc<Core>) {
             let sector: u64 = change.id.as_str().parse().unwrap_or_default();
             let before = states.insert(change.id, change.state);
             if before != Some(change.state) {
-                tracing::info!(sector, "is {} now", change.state);
+                tracing::info!("sector {sector} is now {}", change.state);
             }
         }
         // The stream ends when it was not read fast enough, and when the engine ends.

@@ -1,6 +1,6 @@
 //! Where the answers come from: the running node, or the store of a stopped one.
 
-use crate::args::{Args, FAILED, UNKNOWN};
+use crate::args::{Args, FAILED, UNKNOWN, USAGE};
 use node::client::{Client, ClientError};
 use node::repo::Repo;
 use node::{Offline, OfflineError, State, wire};
@@ -24,7 +24,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
         (_, Some(e)) => matches!(e, OfflineError::Unknown(_)),
         _ => false,
     };
-    if unknown { UNKNOWN } else { FAILED }
+    match error.downcast_ref::<ClientError>() {
+        _ if unknown => UNKNOWN,
+        Some(ClientError::Refused { class, .. }) if class == wire::refusal::USAGE => USAGE,
+        _ => FAILED,
+    }
 }
 
 /// What a person could do about an error; said apart from what went wrong.

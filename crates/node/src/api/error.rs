@@ -131,9 +131,8 @@ impl From<PipelineError> for ApiError {
             PipelineError::Create(CreateError::Store { .. })
             | PipelineError::Read(_)
             | PipelineError::Chain { .. } => unavailable(&e),
-            PipelineError::Create(_) | PipelineError::Open(_) | PipelineError::Failed(_) => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, &e)
-            }
+            // The engine could not create or open, a part of an input has no place, and what is still to come.
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, &e),
         }
     }
 }

@@ -35,6 +35,20 @@ pub(crate) enum Sectors {
     Retry(One),
     /// Compute a sector's data back from its replica
     Unseal(unseal::Unseal),
+    /// Shown by `sector-status`
+    #[command(hide = true, visible_aliases = ["ls"])]
+    List(Elsewhere),
+    /// Shown by `sector-status N`
+    #[command(hide = true, visible_aliases = ["show"])]
+    Status(Elsewhere),
+}
+
+/// Whatever follows a command that is another program's.
+#[derive(Debug, Args)]
+pub(crate) struct Elsewhere {
+    /// Given on to nobody
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    rest: Vec<String>,
 }
 
 /// What to add.
@@ -83,6 +97,11 @@ pub(crate) struct Remove {
 }
 
 pub(crate) fn run(command: &Sectors, global: &Global) -> Result {
+    if let Sectors::List(args) | Sectors::Status(args) = command {
+        let line = ["sector-status"].into_iter().chain(args.rest.iter().map(String::as_str));
+        return Err(Failure::usage("sectors are shown by a program of their own")
+            .next(format!("run `{}`", line.collect::<Vec<_>>().join(" "))));
+    }
     let client = Client::open(&Repo::at(global.repo_dir()?)).map_err(service::of_client)?;
     match command {
         Sectors::Add(args) => add(&client, args, global.json),
@@ -90,6 +109,8 @@ pub(crate) fn run(command: &Sectors, global: &Global) -> Result {
         Sectors::Seal(args) => tell(&client.seal(args.number).map_err(service::of_client)?, global.json),
         Sectors::Retry(args) => tell(&client.retry(args.number).map_err(service::of_client)?, global.json),
         Sectors::Remove(args) => remove(&client, args, global.json),
+        // Answered above, without a node.
+        Sectors::List(_) | Sectors::Status(_) => Ok(()),
         Sectors::Unseal(args) => unseal::run(&client, args, global.json),
     }
 }
@@ -110,7 +131,8 @@ fn add(client: &Client, args: &Add, json: bool) -> Result {
     } else {
         let path = &args.file;
         let failed = |e: io::Error| Failure::failed(format!("cannot read {}: {e}", path.display()));
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path)
+            .map_err(|e| failed(e).next("check the name of the file, and who may read it"))?;
         if file.metadata().map_err(failed)?.is_dir() {
             return Err(Failure::usage(format!("{} is a folder", path.display()))
                 .next(format!("pack it: tar c {} | sealrig sectors add - --name NAME", path.display())));
