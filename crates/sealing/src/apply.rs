@@ -117,6 +117,7 @@ pub(crate) fn precommit1(r: &mut SectorRecord, e: &Event, _: &mut Fx) {
 pub(crate) fn precommit2(r: &mut SectorRecord, e: &Event, _: &mut Fx) {
     if let Event::PreCommit2 { comm_r } = e {
         r.comm_r = Some(*comm_r);
+        r.kept_checked = false;
         r.faults.precommit2 = 0;
     }
 }
@@ -273,6 +274,10 @@ pub(crate) fn fault(r: &mut SectorRecord, f: &Failure) {
 
 pub(crate) fn failed(r: &mut SectorRecord, f: &Failure, _: &mut Fx) {
     fault(r, f);
+}
+
+pub(crate) fn kept_checked(r: &mut SectorRecord, _: &Event, _: &mut Fx) {
+    r.kept_checked = true;
 }
 
 pub(crate) fn units_forgotten(r: &mut SectorRecord, _: &Event, _: &mut Fx) {

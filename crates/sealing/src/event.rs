@@ -77,6 +77,8 @@ kinds! {
         ChainCommitFailed,
         /// Check and send the prove-commit again.
         RetrySubmitCommit,
+        /// The files that stay are what they should be.
+        KeptChecked,
         /// Only what proving needs is left on disk.
         Finalized,
         /// Finalize again.
@@ -134,6 +136,7 @@ pub enum Event {
     RetryWaitSeed { epoch: Epoch, seed_epoch: Epoch },
     SealAgain { reason: String },
     CommitAggregateSent,
+    KeptChecked,
     CommitLanded { message: Option<CidText>, activation: Epoch },
     CommitFound { activation: Epoch },
     ResendCommit,
@@ -165,7 +168,7 @@ impl Event {
         }
         kinds_of!(
             StartCc NextPiece RetryWaitDeals StartPacking PackingDue RetryPacking RetrySealPreCommit1 RetrySealPreCommit2
-            RetryPreCommit RetryComputeProof CommitAggregateSent RetrySubmitCommit Finalized RetryFinalize Removed RetryRemove
+            RetryPreCommit RetryComputeProof CommitAggregateSent RetrySubmitCommit KeptChecked Finalized RetryFinalize Removed RetryRemove
             Remove RemoveConfirmed ForgetFaults ResendPreCommit ResendCommit UnitsForgotten;
             Start AddPiece PieceAdded Packed Ticket PreCommit1 PreCommit2 PreCommitBatchSent PreCommitLanded
             PreCommitFound CommitFound

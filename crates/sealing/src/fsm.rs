@@ -34,6 +34,8 @@ const VERDICTS: [C; 5] = [C::CorruptInput, C::InvalidOutput, C::Rejected, C::Exp
 trait SharedRows {
     /// One rule for these failure classes.
     fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self;
+    /// The step works with units of the prover, and says what happens to them.
+    fn units(self) -> Self;
     /// The sector takes no more pieces; everything else that is not listed answers a question no longer open.
     fn sealed(self) -> Self;
     /// The way out of a failed state is looked for by its step; what is found hopeless ends, what is not understood is
@@ -44,6 +46,10 @@ trait SharedRows {
 impl SharedRows for StateBuilder<Sector> {
     fn fail_each(self, classes: &[C], rule: Rule<Sector>) -> Self {
         classes.iter().fold(self, |row, class| row.fail(*class, rule.clone()))
+    }
+
+    fn units(self) -> Self {
+        self.on_each(&[E::UnitStarted, E::UnitFinished, E::UnitRefused], &stay())
     }
 
     fn sealed(self) -> Self {
@@ -76,7 +82,15 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .events(Step, &[E::PreCommitFound, E::CommitFound])
         .events(
             Step,
-            &[E::Committed, E::CommitAggregateSent, E::Finalized, E::Removed, E::OldTicket, E::SealAgain],
+            &[
+                E::Committed,
+                E::CommitAggregateSent,
+                E::KeptChecked,
+                E::Finalized,
+                E::Removed,
+                E::OldTicket,
+                E::SealAgain,
+            ],
         )
         .events(Step, &[E::RetryPacking, E::RetrySealPreCommit1, E::RetrySealPreCommit2, E::RetryPreCommit])
         .events(
@@ -121,8 +135,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
                 .on(E::AddPiece, stay().apply(a::add_piece))
                 .on_each(&[E::StartPacking, E::PackingDue], &stay().apply(a::pack_requested))
                 .on(E::PieceAdded, to(S::WaitDeals).apply(a::piece_added))
-                .on(E::UnitStarted, stay())
-                .on(E::UnitFinished, stay())
+                .units()
                 .fail_each(&VERDICTS, to(S::AddPieceFailed).apply_failure(a::piece_left_out))
                 .otherwise(ignore(LATE))
         })
@@ -159,9 +172,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .state(S::PreCommit1, |s| {
             s.step()
                 .needs("precommit1", 1)
-                .on(E::UnitStarted, stay())
-                .on(E::UnitFinished, stay())
-                .on(E::UnitRefused, stay())
+                .units()
                 .on(E::UnitsForgotten, stay().apply(a::units_forgotten))
                 .on(E::PreCommit1, to(S::PreCommit2).apply(a::precommit1))
                 .on(E::OldTicket, to(S::GetTicket).apply(a::old_ticket))
@@ -183,9 +194,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .state(S::PreCommit2, |s| {
             s.step()
                 .needs("precommit2", 1)
-                .on(E::UnitStarted, stay())
-                .on(E::UnitFinished, stay())
-                .on(E::UnitRefused, stay())
+                .units()
                 .on(E::PreCommit2, to(S::SubmitPreCommitBatch).apply(a::precommit2))
                 .fail(
                     C::CorruptInput,
@@ -245,8 +254,7 @@ pub fn planner_map() -> PlannerMap<Sector> {
         .state(S::Committing, |s| {
             s.step()
                 .needs("commit", 1)
-                .on(E::UnitStarted, stay())
-                .on(E::UnitFinished, stay())
+                .units()
                 .on(E::Committed, to(S::SubmitCommitAggregate).apply(a::committed))
                 .on(E::RetryWaitSeed, to(S::WaitSeed).apply(a::wait_seed_again))
                 .on(E::CommitFound, to(S::FinalizeSector).apply(a::commit_landed))
@@ -302,10 +310,16 @@ pub fn planner_map() -> PlannerMap<Sector> {
             s.step()
                 .needs("finalize", 1)
                 .on(E::Remove, reject(ON_CHAIN))
-                .on(E::UnitStarted, stay())
-                .on(E::UnitFinished, stay())
+                .units()
+                .on(E::KeptChecked, stay().apply(a::kept_checked))
                 .on(E::Finalized, to(S::Proving))
-                .fail_each(&VERDICTS, to(S::FinalizeFailed).apply_failure(failed))
+                // The files that stay are looked at once more, while they can still be made anew.
+                .fail(
+                    C::CorruptInput,
+                    one_of_failure(&[S::SealPreCommit1Failed, S::SealPreCommit2Failed], a::maker)
+                        .apply_failure(input_damaged),
+                )
+                .fail_each(&VERDICTS[1..], to(S::FinalizeFailed).apply_failure(failed))
                 .sealed()
         })
         .state(S::FinalizeFailed, |s| {

@@ -63,6 +63,8 @@ pub struct PieceJob {
     pub source: PathBuf,
     /// Bytes of the payload.
     pub payload_bytes: u64,
+    /// BLAKE2b-256 of the payload as it was accepted.
+    pub digest: Commitment,
     /// The unsealed file.
     pub unsealed: PathBuf,
     /// Where in it, in padded bytes. What lies before is kept, what lies behind is cut.
@@ -135,6 +137,16 @@ pub trait Prover: Send + Sync + 'static {
         seed: Seed,
         watch: Watch,
     ) -> Result<Vec<u8>, ProverError>;
+
+    /// Looks at the files that stay after finalizing: they are what PC2 made, byte for byte, and prove. A damaged one is a
+    /// corrupt input that names its maker.
+    async fn check_kept(
+        &self,
+        job: SealJob,
+        comm_d: Commitment,
+        comm_r: Commitment,
+        watch: Watch,
+    ) -> Result<(), ProverError>;
 
     /// Computes a range of the data back from the replica, in unpadded bytes, and writes it to `out`. Returns how many bytes
     /// it wrote.

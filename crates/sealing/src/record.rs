@@ -50,6 +50,8 @@ pub struct PieceAssignment {
     pub size: UnpaddedSize,
     /// Where it goes in the sector, in padded bytes.
     pub offset: u64,
+    /// BLAKE2b-256 of the staged data: what was accepted is what is sealed.
+    pub digest: Commitment,
     /// What it must turn out to be, when the sender knows.
     pub expected: Option<Commitment>,
     /// What it holds.
@@ -163,6 +165,8 @@ pub struct SectorRecord {
     pub last_fault: Option<String>,
     /// Counters of faults.
     pub faults: Faults,
+    /// The files that stay after finalizing were found to be what they should be.
+    pub kept_checked: bool,
     /// What the stages made is wrong although its files are undamaged: PC1 is to begin anew and take nothing for done.
     pub remake: bool,
     /// Somebody asked to remove it.
@@ -196,6 +200,7 @@ impl SectorRecord {
             activation: None,
             last_fault: None,
             faults: Faults::default(),
+            kept_checked: false,
             remake: false,
             remove_requested: false,
         }

@@ -2,7 +2,7 @@
 
 use crate::record::Payload;
 use crate::storage::{SectorStorage, StorageError};
-use primitives::SectorSize;
+use primitives::{Commitment, SectorSize};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ pub struct StagedPart {
     pub staged: String,
     /// What it holds.
     pub payload: Payload,
+    /// BLAKE2b-256 of it.
+    pub digest: Commitment,
 }
 
 /// Why an input was not taken.
@@ -77,6 +79,7 @@ fn stage_parts(
     let mut buffer = vec![0u8; 256 << 10];
     let mut total = 0u64;
     let mut open: Option<(File, PathBuf)> = None;
+    let mut state = new_digest();
     loop {
         let got = match input.read(&mut buffer) {
             Ok(0) => break,
@@ -90,13 +93,16 @@ fn stage_parts(
                 let staged = new_name();
                 let path = storage.staged(&staged);
                 let payload = Payload { name: name.to_owned(), input_offset: total, bytes: 0 };
-                parts.push(StagedPart { staged, payload });
+                parts.push(StagedPart { staged, payload, digest: Commitment::default() });
+                state = new_digest();
                 let file = File::create_new(&path).map_err(failed("create", &path))?;
                 open = Some((file, path));
             }
             let (Some((file, path)), Some(part)) = (&mut open, parts.last_mut()) else { break };
             let take = rest.len().min((capacity - part.payload.bytes) as usize);
             file.write_all(&rest[..take]).map_err(failed("write", path))?;
+            state.update(&rest[..take]);
+            part.digest.0.copy_from_slice(state.finalize().as_bytes());
             part.payload.bytes += take as u64;
             total += take as u64;
             rest = &rest[take..];
@@ -107,6 +113,10 @@ fn stage_parts(
     }
     finish(&mut open)?;
     if total == 0 { Err(StagingError::Empty { name: name.to_owned() }) } else { Ok(()) }
+}
+
+fn new_digest() -> blake2b_simd::State {
+    blake2b_simd::Params::new().hash_length(32).to_state()
 }
 
 /// Syncs the open part, and the folder that names it.

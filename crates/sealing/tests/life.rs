@@ -236,3 +236,101 @@ async fn wrong_results_are_not_taken_again_from_undamaged_files() {
     assert_eq!(2 * again, times("UnitStarted"), "every unit is made anew");
     assert_eq!(times("PreCommitLanded"), 1);
 }
+
+/// Flips one byte in the middle of a file.
+fn flip(path: &std::path::Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Every file that C1 or proving reads, damaged, cut, or gone while the sector waits for its proof: it is refused and made
+/// again, and the sector proves with the same commitment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_damaged_before_the_proof_are_made_again() {
+    for name in
+        ["sc-02-data-layer-2.dat", "sc-02-data-tree-c.dat", "sc-02-data-tree-r-last.dat", "p_aux", "sealed"]
+    {
+        for damage in ["flipped", "gone"] {
+            let mut rig = Rig::new().await;
+            rig.prover.hang("commit");
+            let data: Vec<u8> = (0..2032u32).map(|i| (i * 3 + 1) as u8).collect();
+            rig.add("data", &data).await;
+            let sector = rig.until(1, State::Committing).await;
+            let paths = rig.storage.paths(sector.record.id());
+            let path = if name == "sealed" { paths.sealed } else { paths.cache.join(name) };
+            match damage {
+                "flipped" => flip(&path),
+                _ => std::fs::remove_file(&path).unwrap(),
+            }
+            rig.restart().await;
+            let done = rig.until(1, State::Proving).await;
+            assert_eq!(done.record.comm_r, sector.record.comm_r, "{name} {damage}");
+            assert_eq!(rig.unseal(1, 0, 2032).await, data, "{name} {damage}");
+            on_chain(&rig, 1).await;
+        }
+    }
+}
+
+/// The last look before the layers go: a replica damaged after its proof was made is made again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_damaged_after_the_proof_is_made_again_before_its_layers_go() {
+    for damage in ["flipped", "gone"] {
+        let mut rig = Rig::new().await;
+        rig.prover.hang("check-kept");
+        let data = [9u8; 2032];
+        rig.add("data", &data).await;
+        let sector = rig.until(1, State::FinalizeSector).await;
+        let sealed = rig.storage.paths(sector.record.id()).sealed;
+        match damage {
+            "flipped" => flip(&sealed),
+            _ => std::fs::remove_file(&sealed).unwrap(),
+        }
+        rig.restart().await;
+        rig.until(1, State::Proving).await;
+        let path = rig.path(1).await.join(" ");
+        assert!(path.contains("FinalizeSector SealPreCommit2Failed PreCommit2"), "{damage}: {path}");
+        assert_eq!(rig.unseal(1, 0, 2032).await, data, "{damage}");
+        on_chain(&rig, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_staged_piece_that_changed_is_left_out_and_never_sealed() {
+    let mut rig = Rig::new().await;
+    rig.prover.hang("add-piece");
+    let placed = rig.add("data", &[5u8; 1000]).await;
+    assert_eq!(placed.len(), 1);
+    rig.until(1, State::AddPiece).await;
+    let staged = rig.storage.all_staged().unwrap();
+    flip(&rig.storage.staged(&staged[0]));
+    rig.restart().await;
+    let sector = rig.until(1, State::WaitDeals).await;
+    assert!(sector.record.pieces.is_empty());
+    let (payload, reason) = &sector.record.left_out[0];
+    assert_eq!(payload.name, "data");
+    assert!(reason.contains("damaged on disk"), "{reason}");
+}
+
+/// Clients that hang up at any moment leave nothing half done: numbers go on, and every sector moves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pledges_whose_caller_goes_away_end_like_any_other() {
+    let rig = Rig::new().await;
+    for i in 0..40u64 {
+        let pledge = rig.pipeline.pledge();
+        let _ = tokio::time::timeout(std::time::Duration::from_micros(i * 50), pledge).await;
+    }
+    let last = rig.pipeline.pledge().await.unwrap();
+    for n in 1..=last.0 {
+        rig.until(n, State::Proving).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_with_the_last_number_is_no_reason_to_go_beyond_it() {
+    let rig = Rig::new().await;
+    std::fs::write(rig.folder().join(format!("storage/sealed/s-t01000-{}", i64::MAX)), b"").unwrap();
+    let error = rig.pipeline.pledge().await.unwrap_err().to_string();
+    assert!(error.contains("used up") && error.contains(&i64::MAX.to_string()), "{error}");
+}

@@ -35,6 +35,7 @@ fn assignment() -> PieceAssignment {
         staged: "18a-7-0".to_owned(),
         size: UnpaddedSize::new(127).unwrap(),
         offset: 0,
+        digest: Commitment([11; 32]),
         expected: Some(Commitment([2; 32])),
         payload: payload("another"),
     }
@@ -72,6 +73,7 @@ fn record() -> SectorRecord {
     r.last_fault = Some("a reason".to_owned());
     r.faults =
         Faults { precommit1: 1, precommit2: 2, invalid_proofs: 3, precommits_refused: 4, commits_refused: 5 };
+    r.kept_checked = true;
     r.remake = true;
     r.remove_requested = true;
     r
@@ -110,6 +112,7 @@ fn events() -> Vec<Event> {
         Event::RetryWaitSeed { epoch: 12, seed_epoch: 22 },
         Event::SealAgain { reason: reason.clone() },
         Event::CommitAggregateSent,
+        Event::KeptChecked,
         Event::CommitLanded { message: message.clone(), activation: 25 },
         Event::CommitFound { activation: 25 },
         Event::ResendCommit,

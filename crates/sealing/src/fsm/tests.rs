@@ -24,6 +24,21 @@ fn removal_is_legal_everywhere_and_on_chain_only_when_confirmed() {
     }
 }
 
+/// A stage announces units, and may find files of earlier stages that are no good: an announcement that its state does not
+/// take would be the step's own mistake, and end the sector.
+#[test]
+fn every_state_that_works_with_units_takes_all_their_events() {
+    let map = planner_map();
+    for state in
+        [State::AddPiece, State::PreCommit1, State::PreCommit2, State::Committing, State::FinalizeSector]
+    {
+        let legal = map.legal_events(state);
+        for event in [EventKind::UnitStarted, EventKind::UnitFinished, EventKind::UnitRefused] {
+            assert!(legal.contains(&event), "{state:?} does not take {event:?}");
+        }
+    }
+}
+
 /// Every failed state but the last takes an event that leads out of it besides removal.
 #[test]
 fn every_failed_state_has_a_way_back() {

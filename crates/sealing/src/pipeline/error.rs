@@ -49,6 +49,19 @@ pub enum PipelineError {
         /// What is missing.
         reason: String,
     },
+    /// An input of which the first parts are placed, and the rest is not.
+    #[error(
+        "{cause}; the first {bytes} bytes of the input are in sector {sectors} already and stay there: send the rest, from \
+         byte {bytes} on"
+    )]
+    Partly {
+        /// Bytes of the input that are placed.
+        bytes: u64,
+        /// The sectors they are in.
+        sectors: String,
+        /// Why the rest is not.
+        cause: Box<PipelineError>,
+    },
     /// Files or space.
     #[error(transparent)]
     Storage(#[from] StorageError),

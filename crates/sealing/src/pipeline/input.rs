@@ -8,8 +8,9 @@ use crate::staging::StagedPart;
 use crate::steps::blocking;
 use crate::storage::life_bytes;
 use primitives::{SectorId, SectorNumber, UnpaddedSize};
-use statemachine::SendError;
+use statemachine::{CreateError, SendError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a piece went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +54,32 @@ impl Pipeline {
         };
         let highest = [*last, on_chain, on_disk, stored].into_iter().flatten().max();
         *last = highest.or(Some(SectorNumber(0)));
-        Ok(SectorNumber(highest.map_or(1, |n| n.0 + 1)))
+        match highest {
+            Some(n) if n >= SectorNumber::MAX => Err(PipelineError::Failed(format!(
+                "sector numbers are used up: the highest one found is {n} (in the store, on chain, or as a file in storage)"
+            ))),
+            Some(n) => Ok(SectorNumber(n.0 + 1)),
+            None => Ok(SectorNumber(1)),
+        }
     }
 
     /// Creates a sector and lets `first` happen to it.
     async fn create(
+        &self,
+        last: &mut Option<SectorNumber>,
+        first: Event,
+    ) -> Result<SectorNumber, PipelineError> {
+        // A second round when the number turns out to be taken: then the store knows more than this process remembers.
+        match self.create_next(last, first.clone()).await {
+            Err(PipelineError::Create(CreateError::Exists(_))) => {
+                *last = None;
+                self.create_next(last, first).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn create_next(
         &self,
         last: &mut Option<SectorNumber>,
         first: Event,
@@ -73,6 +95,8 @@ impl Pipeline {
                 *last = Some(number);
                 Ok(number)
             }
+            // Somebody else's sector, and somebody else's promise.
+            Err(e @ CreateError::Exists(_)) => Err(e.into()),
             Err(e) => {
                 storage.release(id);
                 Err(e.into())
@@ -82,10 +106,18 @@ impl Pipeline {
 
     /// Places staged parts, in order: each in the first sector that waits for pieces and has room, else in a new one.
     ///
+    /// Goes on to the end when the caller stops waiting.
+    ///
     /// # Errors
-    /// Parts before the failing one stay placed; the failing one and those after it are deleted from staging.
-    pub async fn add_parts(&self, parts: Vec<StagedPart>) -> Result<Vec<Placed>, PipelineError> {
-        let mut placed = Vec::with_capacity(parts.len());
+    /// [`PipelineError::Partly`] when parts were placed before the one that failed: they stay. The failing one and those
+    /// after it are deleted from staging.
+    pub async fn add_parts(self: &Arc<Self>, parts: Vec<StagedPart>) -> Result<Vec<Placed>, PipelineError> {
+        let this = Arc::clone(self);
+        detached(async move { this.add_all(parts).await }).await
+    }
+
+    async fn add_all(&self, parts: Vec<StagedPart>) -> Result<Vec<Placed>, PipelineError> {
+        let mut placed: Vec<Placed> = Vec::with_capacity(parts.len());
         let mut parts = parts.into_iter();
         while let Some(part) = parts.next() {
             let staged = part.staged.clone();
@@ -97,7 +129,7 @@ impl Pipeline {
                             tracing::warn!(name, "{e}");
                         }
                     }
-                    return Err(e);
+                    return Err(partly(&placed, e));
                 }
             }
         }
@@ -125,6 +157,7 @@ impl Pipeline {
                 staged: part.staged.clone(),
                 size,
                 offset,
+                digest: part.digest,
                 expected: None,
                 payload: part.payload.clone(),
             };
@@ -140,15 +173,36 @@ impl Pipeline {
 
     fn start_event(&self) -> Event {
         let now = crate::tokio_env::now_ms();
-        Event::Start { pack_at_ms: self.config.wait_deals.map(|wait| now + wait.as_millis() as u64) }
+        let at = |wait: Duration| now.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        Event::Start { pack_at_ms: self.config.wait_deals.map(at) }
     }
 
-    /// Makes a committed-capacity sector.
+    /// Makes a committed-capacity sector. Goes on to the end when the caller stops waiting.
     ///
     /// # Errors
     /// When there is no space, or chain or store fail.
-    pub async fn pledge(&self) -> Result<SectorNumber, PipelineError> {
-        let mut last = self.placing.lock().await;
-        self.create(&mut last, Event::StartCc).await
+    pub async fn pledge(self: &Arc<Self>) -> Result<SectorNumber, PipelineError> {
+        let this = Arc::clone(self);
+        detached(async move { this.create(&mut *this.placing.lock().await, Event::StartCc).await }).await
     }
+}
+
+/// Runs to the end whether or not the caller still waits: a client that hangs up must not leave half of it done.
+async fn detached<T: Send + 'static>(
+    work: impl Future<Output = Result<T, PipelineError>> + Send + 'static,
+) -> Result<T, PipelineError> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(e) => Err(PipelineError::Failed(format!("the work ended without an answer: {e}"))),
+    }
+}
+
+/// The error of an input of which some parts are placed already.
+fn partly(placed: &[Placed], cause: PipelineError) -> PipelineError {
+    let Some(end) = placed.iter().map(|p| p.payload.input_offset + p.payload.bytes).max() else {
+        return cause;
+    };
+    let mut sectors: Vec<String> = placed.iter().map(|p| p.number.to_string()).collect();
+    sectors.dedup();
+    PipelineError::Partly { bytes: end, sectors: sectors.join(", "), cause: Box::new(cause) }
 }

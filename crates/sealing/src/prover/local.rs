@@ -5,8 +5,9 @@ use super::{Labelled, PieceJob, Prover, ProverError, SealJob, Watch};
 use async_trait::async_trait;
 use primitives::{Commitment, PieceInfo, ProverId, SectorId, Seed};
 use proofs::Error as ProofsError;
-use proofs::control::{CancelFlag, Control, Progress as ProofsProgress, ProgressSink};
-use proofs::files::FileError;
+use proofs::control::{CancelFlag, Control, Progress as ProofsProgress, ProgressSink, Reuse, Unit};
+use proofs::files::config::TAux;
+use proofs::files::{FileError, TREE_R_LAST, base_tree_id, store_path};
 use proofs::manifest::Manifest;
 use proofs::params::PoRepConfig;
 use proofs::piece::{self, Fill};
@@ -18,8 +19,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use statemachine::{Cancel, Class, Progress};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, oneshot};
 
@@ -212,6 +213,36 @@ impl Prover for LocalProver {
         .await
     }
 
+    async fn check_kept(
+        &self,
+        job: SealJob,
+        comm_d: Commitment,
+        comm_r: Commitment,
+        watch: Watch,
+    ) -> Result<(), ProverError> {
+        let cancel = watch.cancel.clone();
+        self.on_thread("check-kept", job.sector, &self.pools.trees, &cancel, move |flag| {
+            with_units(&job, &watch, flag, |config, control| {
+                let (cache, sealed) = (job.paths.cache.as_path(), job.paths.sealed.as_path());
+                for (unit, file) in kept_units(config, cache, sealed) {
+                    if let Reuse::Refused(reason) = control.reuse(&unit, &file)? {
+                        return Err(PoRepError::Refused { file, unit, reason });
+                    }
+                }
+                TAux::load(cache)?;
+                porep::check_sealed(
+                    config,
+                    &public(&job, comm_d, comm_r, Seed([1; 32])),
+                    cache,
+                    sealed,
+                    SAMPLES,
+                    control,
+                )
+            })
+        })
+        .await
+    }
+
     async fn unseal(
         &self,
         job: SealJob,
@@ -248,6 +279,16 @@ impl Prover for LocalProver {
     async fn idle(&self, sector: SectorId) {
         drop(self.enter(sector).await);
     }
+}
+
+/// The units whose files stay for proving: the replica and tree-R-last.
+fn kept_units(config: &PoRepConfig, cache: &Path, sealed: &Path) -> Vec<(Unit, PathBuf)> {
+    let trees = config.shape().base_trees();
+    let unit = |name: String| Unit { stage: porep::PRECOMMIT2, name };
+    let tree = |i| base_tree_id(TREE_R_LAST, i, trees);
+    std::iter::once((unit(porep::SEALED.to_owned()), sealed.to_owned()))
+        .chain((0..trees).map(|i| (unit(tree(i)), store_path(cache, &tree(i)))))
+        .collect()
 }
 
 fn public(job: &SealJob, comm_d: Commitment, comm_r: Commitment, seed: Seed) -> PublicSector {
@@ -290,11 +331,25 @@ fn write_piece(job: &PieceJob, watch: &Watch, cancel: &CancelFlag) -> Result<Pie
     file.set_len(job.offset).map_err(at("cut", unsealed))?;
     file.seek(SeekFrom::Start(job.offset)).map_err(at("seek in", unsealed))?;
     let mut target = BufWriter::with_capacity(1 << 20, &mut file);
-    let info = piece::add_piece(source, job.size, Fill::Zeros, &mut target, job.offset / 128 * 127, &control)
-        .map_err(|e| proofs_failure(job.sector, &e))?
-        .piece;
+    let mut source = Digested::new(source);
+    let info =
+        piece::add_piece(&mut source, job.size, Fill::Zeros, &mut target, job.offset / 128 * 127, &control)
+            .map_err(|e| proofs_failure(job.sector, &e))?
+            .piece;
     target.flush().map_err(at("write", unsealed))?;
     drop(target);
+    let digest = source.digest();
+    if digest != job.digest {
+        let what = format!(
+            "the staged piece {} has the digest {digest}, expected {}",
+            job.source.display(),
+            job.digest
+        );
+        return Err(ProverError::new(
+            Class::CorruptInput,
+            format_args!("sector {number}: {what}: it was damaged on disk"),
+        ));
+    }
     file.sync_all().map_err(at("sync", unsealed))?;
     if let Some(folder) = unsealed.parent() {
         File::open(folder).and_then(|f| f.sync_all()).map_err(at("sync the folder of", unsealed))?;
@@ -305,6 +360,33 @@ fn write_piece(job: &PieceJob, watch: &Watch, cancel: &CancelFlag) -> Result<Pie
             format_args!("sector {number}: the piece is {}, expected {expected}", info.comm_p),
         )),
         _ => Ok(info),
+    }
+}
+
+/// A reader that takes the digest of what it passes on.
+pub(crate) struct Digested<R> {
+    inner: R,
+    state: blake2b_simd::State,
+}
+
+impl<R: Read> Digested<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self { inner, state: blake2b_simd::Params::new().hash_length(32).to_state() }
+    }
+
+    /// BLAKE2b-256 of what was read so far.
+    pub(crate) fn digest(&self) -> Commitment {
+        let mut out = [0u8; 32];
+        out.copy_from_slice(self.state.finalize().as_bytes());
+        Commitment(out)
+    }
+}
+
+impl<R: Read> Read for Digested<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.state.update(&buffer[..got]);
+        Ok(got)
     }
 }
 

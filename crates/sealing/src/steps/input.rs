@@ -22,6 +22,7 @@ pub(super) async fn add_piece(world: Arc<World>, cx: Cx) -> Answer {
         sector: r.id(),
         source: world.storage.staged(&piece.staged),
         payload_bytes: piece.payload.bytes,
+        digest: piece.digest,
         unsealed: world.storage.paths(r.id()).unsealed,
         offset: piece.offset,
         size: piece.size,

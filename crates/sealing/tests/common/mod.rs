@@ -122,6 +122,17 @@ impl Prover for FaultyProver {
         self.inner.commit(job, comm_d, comm_r, seed, watch).await
     }
 
+    async fn check_kept(
+        &self,
+        job: SealJob,
+        comm_d: Commitment,
+        comm_r: Commitment,
+        watch: Watch,
+    ) -> Result<(), ProverError> {
+        self.fault("check-kept", &watch).await?;
+        self.inner.check_kept(job, comm_d, comm_r, watch).await
+    }
+
     async fn unseal(
         &self,
         job: SealJob,
