@@ -1,7 +1,6 @@
 //! Why a node did not start or could not do what it was asked.
 
 use crate::repo::RepoError;
-use sealing::prover::ProverError;
 use sealing::{PipelineError, StagingError, StorageError};
 use statemachine::Class;
 use statestore::StoreError;
@@ -38,9 +37,6 @@ pub enum NodeError {
     /// The pipeline refused something.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// A sector's data could not be computed back.
-    #[error("{}", .0.message)]
-    Unseal(ProverError),
     /// An input could not be taken.
     #[error(transparent)]
     Staging(#[from] StagingError),
@@ -75,7 +71,7 @@ impl NodeError {
 
     /// Whether a file of a sector is damaged.
     pub fn is_damage(&self) -> bool {
-        matches!(self, NodeError::Unseal(e) if matches!(e.class, Class::CorruptInput | Class::InvalidOutput))
+        matches!(self, NodeError::Pipeline(PipelineError::Unseal(e)) if matches!(e.class, Class::CorruptInput | Class::InvalidOutput))
     }
 
     /// A chain error with what was being done.

@@ -10,12 +10,12 @@ use chain::Chain;
 use chain::devchain::{DevChain, DevChainConfig, EpochClock, IntervalClock, OnDemandClock};
 use futures_core::Stream as _;
 use primitives::{ActorId, Epoch, SectorNumber, SectorSize};
-use sealing::prover::{Pools, SealJob};
+use sealing::prover::Pools;
 use sealing::{
     LocalProver, LocalStorage, Parallel, Pipeline, PipelineConfig, PipelineError, Prover, Sector,
     SectorInstance, SectorStorage, State, machine_id, tokio_env,
 };
-use statemachine::{Cancel, Explanation, MachineId, Reader, StopReport};
+use statemachine::{Explanation, MachineId, Reader, StopReport};
 use statestore::{Options, SledStore, Store, StoreError};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -108,7 +108,6 @@ pub struct Core {
     pub pipeline: Arc<Pipeline>,
     /// The chain.
     pub chain: Arc<DevChain>,
-    prover: Arc<dyn Prover>,
     store: Arc<SledStore>,
     reader: Reader<Sector>,
     started_ms: u64,
@@ -155,39 +154,6 @@ impl Core {
     ) -> Result<Option<(SectorInstance, Explanation)>, PipelineError> {
         let Some(sector) = self.pipeline.sector(number).await? else { return Ok(None) };
         Ok(self.pipeline.explain(number).await?.map(|live| (sector, live)))
-    }
-
-    /// Gives back `bytes` bytes of a sector's data from `offset` (both before padding), computed from the replica. The whole
-    /// data is checked against CommD before the first byte is written. `cancel` ends the computation of the key, which
-    /// takes as long as PC1.
-    ///
-    /// # Errors
-    /// [`PipelineError::NotSealed`] when there is no replica; [`NodeError::Unseal`] with the class of the failure, which the
-    /// pipeline's own way of unsealing does not tell.
-    pub async fn unseal(
-        &self,
-        number: SectorNumber,
-        offset: u64,
-        bytes: u64,
-        out: Box<dyn std::io::Write + Send>,
-        cancel: Cancel,
-    ) -> Result<u64, NodeError> {
-        let sector = self.pipeline.sector(number).await?.ok_or(PipelineError::Unknown(number))?;
-        let record = &sector.record;
-        let not_sealed = |reason: &str| PipelineError::NotSealed {
-            number,
-            state: sector.state.to_string(),
-            reason: reason.to_owned(),
-        };
-        if matches!(sector.state, State::Removing | State::RemoveFailed | State::Removed) {
-            return Err(not_sealed("its files are gone, or going").into());
-        }
-        let (Some(comm_d), Some(_)) = (record.comm_d, record.comm_r) else {
-            return Err(not_sealed("its replica is not made yet").into());
-        };
-        let job = SealJob::of(record, self.pipeline.storage().paths(record.id()))
-            .map_err(|failure| not_sealed(&failure.message))?;
-        self.prover.unseal(job, comm_d, offset, bytes, out, cancel).await.map_err(NodeError::Unseal)
     }
 
     /// The times and messages of a sector.
@@ -339,8 +305,7 @@ impl Node {
         )
         .await?;
         let reader = Reader::new(Arc::clone(&store) as Arc<dyn Store>);
-        let core =
-            Arc::new(Core { repo, facts, pipeline, chain, prover, store, reader, started_ms: now_ms() });
+        let core = Arc::new(Core { repo, facts, pipeline, chain, store, reader, started_ms: now_ms() });
         match Self::serve(Arc::clone(&core), config.listen).await {
             Ok(node) => Ok(node),
             Err(e) => {

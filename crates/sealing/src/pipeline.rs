@@ -328,11 +328,7 @@ impl Pipeline {
             return Err(not_sealed("its replica is not made yet"));
         }
         let job = SealJob::of(r, self.world.storage.paths(r.id())).map_err(|f| not_sealed(&f.message))?;
-        self.world
-            .prover
-            .unseal(job, comm_d, offset, bytes, out, cancel)
-            .await
-            .map_err(|e| PipelineError::Failed(e.to_string()))
+        self.world.prover.unseal(job, comm_d, offset, bytes, out, cancel).await.map_err(PipelineError::Unseal)
     }
 
     /// Changes of sectors from now on.

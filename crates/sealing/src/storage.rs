@@ -37,8 +37,8 @@ pub enum StorageError {
     },
     /// There is not enough room.
     #[error(
-        "{} has {free} bytes free, of which {reserved} are promised to sectors being sealed; {what} needs {needed}",
-        path.display()
+        "{} has {} free, of which {} are promised to sectors being sealed; {what} needs {}",
+        path.display(), size(*free), size(*reserved), size(*needed)
     )]
     Space {
         /// What asked for room.
@@ -63,6 +63,17 @@ impl StorageError {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
         }
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (bytes.max(1).ilog2() / 10).min(4);
+    if unit == 0 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{:.1} {}", bytes as f64 / 2f64.powi(10 * unit as i32), UNITS[unit as usize])
     }
 }
 

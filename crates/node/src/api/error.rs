@@ -125,6 +125,15 @@ impl From<PipelineError> for ApiError {
             PipelineError::Unconfirmed { number, .. } => Self::new(StatusCode::CONFLICT, &e).next(format!(
                 "to remove it all the same: `sealrig sectors remove {number} --confirm {number}`"
             )),
+            PipelineError::Unseal(inner) => of_unseal(inner),
+            // What is placed is in the sentence; what to do about the rest is in its cause.
+            PipelineError::Partly { .. } => {
+                let text = e.to_string();
+                let PipelineError::Partly { cause, .. } = e else {
+                    return Self::new(StatusCode::INTERNAL_SERVER_ERROR, text);
+                };
+                Self { error: text, ..(*cause).into() }
+            }
             PipelineError::Storage(inner) => of_storage(inner),
             PipelineError::Send(inner) => of_send(inner),
             PipelineError::Create(CreateError::Stopping(_)) => stopping(),
@@ -155,7 +164,6 @@ impl From<NodeError> for ApiError {
         match e {
             NodeError::Pipeline(e) => e.into(),
             NodeError::Staging(e) => e.into(),
-            NodeError::Unseal(e) => of_unseal(&e),
             NodeError::Storage(e) => of_storage(&e),
             e => unavailable(&e),
         }

@@ -246,7 +246,7 @@ pub(super) async fn data(
     // Making the key takes as long as PC1: it ends when nobody waits for the answer any more.
     let watched = CancelOnDrop(cancel.clone());
     let mut unsealing = tokio::spawn(async move {
-        let done = core.unseal(number, offset, bytes, Box::new(Outgoing(sender)), cancel).await;
+        let done = core.pipeline.unseal(number, offset, bytes, Box::new(Outgoing(sender)), cancel).await;
         if let Err(e) = &done {
             tracing::warn!(sector = number.0, "unsealing failed: {e}");
             // Cuts the answer short, so that a part is not taken for the whole.

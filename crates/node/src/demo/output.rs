@@ -4,7 +4,7 @@ use super::input::{HeldPart, missing};
 use super::notes::Input;
 use super::{DemoError, DemoEvent, OUTPUT, Source, Tell};
 use crate::node::blocking;
-use crate::{Core, wire};
+use crate::{Core, NodeError, wire};
 use statemachine::Cancel;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -64,7 +64,10 @@ async fn unseal(core: &Core, parts: &[HeldPart], output: &Path) -> Result<(), De
             continue;
         }
         let writer = file.try_clone().map_err(failed("write", output))?;
-        core.unseal(part.number, part.offset, part.bytes, Box::new(writer), Cancel::new()).await?;
+        core.pipeline
+            .unseal(part.number, part.offset, part.bytes, Box::new(writer), Cancel::new())
+            .await
+            .map_err(NodeError::from)?;
         reached = part.input_offset + part.bytes;
     }
     file.sync_all().map_err(failed("sync", output))

@@ -1,5 +1,6 @@
 //! Why the pipeline did not do what it was asked.
 
+use crate::prover::ProverError;
 use crate::storage::StorageError;
 use primitives::SectorNumber;
 use statemachine::{CreateError, OpenError, ReadError, SendError};
@@ -73,6 +74,9 @@ pub enum PipelineError {
         /// What the chain said.
         source: chain::Error,
     },
+    /// A sector's data could not be computed back; the class says whether a file is damaged.
+    #[error(transparent)]
+    Unseal(ProverError),
     /// A step-like action of the pipeline failed.
     #[error("{0}")]
     Failed(String),
