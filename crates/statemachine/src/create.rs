@@ -5,13 +5,26 @@ use crate::error::CreateError;
 use crate::group::Change;
 use crate::inner::Inner;
 use crate::plan::{EVENT_BYTES_MAX, Planned, plan};
+use crate::pump::STORE_PAUSE_MS;
 use crate::stored::{InboxRow, Input, Instance, SCHEMA};
 use crate::{Kind, Machine, MachineId};
 use statestore::{Batch, Expect, codec};
 use std::sync::Arc;
 
-/// Creates a machine, perhaps with a first event, in one commit.
+/// Creates a machine, perhaps with a first event, in one commit. It goes on when the caller stops waiting: a machine
+/// that is on disk is always announced and planned.
 pub(crate) async fn create<M: Machine>(
+    inner: &Arc<Inner<M>>,
+    id: &MachineId,
+    record: M::Record,
+    first: Option<M::Event>,
+) -> Result<Instance<M>, CreateError> {
+    let (task, of) = (Arc::clone(inner), id.clone());
+    let created = inner.detached(async move { create_here(&task, &of, record, first).await }).await;
+    created.unwrap_or_else(|| Err(CreateError::Gone(id.clone())))
+}
+
+async fn create_here<M: Machine>(
     inner: &Arc<Inner<M>>,
     id: &MachineId,
     record: M::Record,
@@ -58,6 +71,14 @@ pub(crate) async fn create<M: Machine>(
             let written = source.is_uncertain()
                 && inner.store.get(&key).await.is_ok_and(|found| found.as_ref() == Some(&plan.bytes));
             if !written {
+                if source.is_uncertain() && !source.is_fatal() {
+                    settle_later(
+                        inner,
+                        id,
+                        Change { id: id.clone(), state: plan.next.state, version: plan.next.version, seq: 0 },
+                        plan.bytes,
+                    );
+                }
                 return Err(CreateError::Store { id: id.clone(), source });
             }
             0
@@ -67,4 +88,29 @@ pub(crate) async fn create<M: Machine>(
     let instance = Instance::of(id, &plan.next);
     inner.kick(&inner.cell(id));
     Ok(instance)
+}
+
+/// A failed write may be on disk all the same, seen only once the store writes again: then the machine is announced
+/// and planned like any other. The caller was told that it has to look.
+fn settle_later<M: Machine>(inner: &Arc<Inner<M>>, id: &MachineId, change: Change<M::State>, bytes: Vec<u8>) {
+    let (task, id) = (Arc::clone(inner), id.clone());
+    inner.env.spawner.spawn(Box::pin(async move {
+        let (mut pause_ms, last_ms) = STORE_PAUSE_MS;
+        while task.pause(task.now_ms().saturating_add(pause_ms)).await {
+            // A commit rather than a read: it is answered only by a store that writes.
+            let mut look = Batch::new();
+            look.expect(task.keys.record(&id), Expect::Is(bytes.clone()));
+            match task.store.commit(look).await {
+                Ok(_) => {
+                    task.announce(&change);
+                    task.kick(&task.cell(&id));
+                    return;
+                }
+                // It was not written; or it was, and has been planned meanwhile.
+                Err(error) if error.is_conflict() || error.is_fatal() => return,
+                Err(error) => task.note_commit(Err(&error)),
+            }
+            pause_ms = (pause_ms * 2).min(last_ms);
+        }
+    }));
 }

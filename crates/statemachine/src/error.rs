@@ -54,6 +54,9 @@ pub enum CreateError {
     /// The group is stopping.
     #[error("the group is stopping; {0} was not created")]
     Stopping(MachineId),
+    /// The engine went away before it answered; whether the machine exists is seen after the next start.
+    #[error("the engine ended before the creation of {0} was answered")]
+    Gone(MachineId),
     /// The store failed; whether the machine exists is seen by asking for it.
     #[error("creating {id}: {source}")]
     Store {

@@ -15,7 +15,7 @@ use crate::signal::Signal;
 use crate::stored::{InboxRow, Input, SCHEMA, TimerRow};
 use crate::timers::TimerQueue;
 use crate::{Kind, Machine, MachineId, Sender};
-use futures_channel::mpsc;
+use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, select};
 use statestore::{Store, StoreError, codec};
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ pub(crate) struct Inner<M: Machine> {
     /// Everything ends.
     pub(crate) ended: Cancel,
     pub(crate) restarted: Cancel,
-    /// Pumps and runs at work.
+    /// Pumps, runs and callers' work.
     active: AtomicUsize,
     pub(crate) quiet: Signal,
 }
@@ -165,12 +165,30 @@ impl<M: Machine> Inner<M> {
         self.env.spawner.spawn(Box::pin(crate::pump::pump(Arc::clone(self), Arc::clone(cell))));
     }
 
-    /// A pump or run begins.
+    /// Does work on a task of its own, which goes on when the caller is dropped. `None`: the group ended before.
+    pub(crate) async fn detached<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        let inner = Arc::clone(self);
+        self.enter();
+        self.env.spawner.spawn(Box::pin(async move {
+            if let Either::Left((done, _)) = select(Box::pin(work), inner.ended.cancelled()).await {
+                // Whoever is gone needs no answer.
+                drop(answer.send(done));
+            }
+            inner.leave();
+        }));
+        answered.await.ok()
+    }
+
+    /// A pump, a run or a caller's work begins.
     pub(crate) fn enter(&self) {
         self.active.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A pump or run is over.
+    /// A pump, a run or a caller's work is over.
     pub(crate) fn leave(&self) {
         if self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.quiet.notify();

@@ -67,8 +67,19 @@ fn encode<M: Machine>(inner: &Inner<M>, id: &MachineId, event: &M::Event) -> Res
     Ok(bytes)
 }
 
-/// Puts an event on disk.
+/// Puts an event on disk. It goes on when the caller stops waiting: an event that is on disk is always planned, and
+/// its place in the inbox is always given back.
 pub(crate) async fn send<M: Machine>(
+    inner: &Arc<Inner<M>>,
+    id: &MachineId,
+    event: M::Event,
+) -> Result<Queued, SendError> {
+    let (task, of) = (Arc::clone(inner), id.clone());
+    let sent = inner.detached(async move { send_here(&task, &of, event).await }).await;
+    sent.unwrap_or_else(|| Err(SendError::Gone(id.clone())))
+}
+
+async fn send_here<M: Machine>(
     inner: &Arc<Inner<M>>,
     id: &MachineId,
     event: M::Event,
@@ -126,11 +137,17 @@ async fn wait<M: Machine>(
     lane: Lane,
     work: Work<M>,
 ) -> Result<Applied<M::State>, SendError> {
-    admit(inner, id, lane, false).await?;
     let (waiter, answer) = oneshot::channel::<Answer<M>>();
-    let mut item = Item::new(lane, work);
-    item.waiter = Some(waiter);
-    inner.push(id, item);
+    let (task, of) = (Arc::clone(inner), id.clone());
+    // Whoever asked may be gone before the machine is loaded; what was asked is done all the same.
+    let queued = inner.detached(async move {
+        admit(&task, &of, lane, false).await?;
+        let mut item = Item::new(lane, work);
+        item.waiter = Some(waiter);
+        task.push(&of, item);
+        Ok(())
+    });
+    queued.await.unwrap_or_else(|| Err(SendError::Gone(id.clone())))?;
     match answer.await {
         Ok(Ok(applied)) => Ok(applied),
         Ok(Err(Nack::Send(error))) => Err(error),
