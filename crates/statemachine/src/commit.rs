@@ -5,7 +5,7 @@ use crate::effects::TimerChange;
 use crate::group::Change;
 use crate::inner::Inner;
 use crate::plan::Plan;
-use crate::stored::{Entry, EntryOf, Fact, OutboxRow, OutboxStage, SCHEMA, TimerRow};
+use crate::stored::{Entry, EntryOf, Fact, OutboxRow, OutboxStage, RETRY_TIMER, SCHEMA, TimerRow};
 use crate::{IntentId, Kind, Machine, MachineId};
 use statestore::{Batch, Expect, StoreError, codec};
 use std::sync::Arc;
@@ -123,6 +123,12 @@ impl<M: Machine> Inner<M> {
                             self.timers.remove(old.at_ms, &cell.id, &name);
                         }
                         self.timers.insert(at_ms, &cell.id, &name);
+                        if name == RETRY_TIMER {
+                            // The machine's own time may be ahead of a clock that was set back.
+                            let wait_ms = at_ms.saturating_sub(plan.next.changed_at_ms);
+                            let limit_ms = self.now_ms().saturating_add(wait_ms);
+                            self.timers.no_later(at_ms, &cell.id, &name, limit_ms);
+                        }
                         state.timers.insert(name, TimerRow { at_ms, event });
                     }
                     TimerChange::Clear { name } => {

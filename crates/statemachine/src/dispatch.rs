@@ -6,7 +6,7 @@
 
 use crate::explain::OpenEffect;
 use crate::failure::panic_text;
-use crate::inner::Inner;
+use crate::inner::{Inner, Woken};
 use crate::outbox::{Intent, Prepared};
 use crate::plan::{EVENT_BYTES_MAX, short};
 use crate::reader::PAGE;
@@ -325,10 +325,14 @@ pub(crate) async fn run<M: Machine>(inner: Arc<Inner<M>>) {
             Err(next_ms) => {
                 let news = Box::pin(inner.outbox.to_send.wait());
                 let sleep = match next_ms {
-                    Some(at_ms) => Either::Left(inner.env.clock.sleep_until(at_ms)),
+                    Some(at_ms) => Either::Left(inner.sleep_until(at_ms)),
                     None => Either::Right(std::future::pending()),
                 };
-                select(select(sleep, news), inner.ended.cancelled()).await;
+                let woken = select(select(sleep, news), inner.ended.cancelled()).await;
+                if matches!(woken, Either::Left((Either::Left((Woken::SetBack, _)), _))) {
+                    // Its times are of the old clock.
+                    inner.outbox.nudge();
+                }
             }
         }
     }

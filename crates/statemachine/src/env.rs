@@ -12,7 +12,8 @@ pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since 1970.
     fn now_ms(&self) -> u64;
 
-    /// Ready at the given time, or soon after; at once when it has passed.
+    /// Ready at the given time, or soon after; at once when it has passed. A clock that can be set wakes those who
+    /// wait within seconds after it was set back, so that they notice.
     fn sleep_until(&self, at_ms: u64) -> BoxFuture<()>;
 }
 

@@ -5,7 +5,7 @@ use crate::error::ReadError;
 use crate::inner::{Inner, LoadError};
 use crate::map::Role;
 use crate::reader::store_error;
-use crate::stored::{Instance, LastFailure, Parked, RunInfo, Trouble};
+use crate::stored::{Instance, LastFailure, Parked, RETRY_TIMER, RunInfo, Trouble};
 use crate::{Class, Kind, Machine, MachineId, Progress, RunId, Sender, lock};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -140,7 +140,10 @@ pub(crate) async fn explain<M: Machine>(
     let map = &inner.config.map;
     let state = cell.lock();
     let Some(row) = &state.row else { return Ok(None) };
-    let instance = Instance::<M>::of(id, &row.stored);
+    let mut instance = Instance::<M>::of(id, &row.stored);
+    // After the clock was set back it may come sooner than its row says.
+    let due_ms = |at_ms: u64, name: &str| inner.timers.due_ms(at_ms, id, name);
+    instance.next_try_ms = instance.next_try_ms.map(|at_ms| due_ms(at_ms, RETRY_TIMER));
     let (progress, slow) = state.live.as_ref().map_or((None, false), crate::runs::look);
     let kinds = |items: &VecDeque<Item<M>>, deferred: bool| {
         let kind = |item: &Item<M>| match &item.work {
@@ -156,7 +159,7 @@ pub(crate) async fn explain<M: Machine>(
         .iter()
         .map(|(name, timer)| WaitingTimer {
             name: name.clone(),
-            at_ms: timer.at_ms,
+            at_ms: due_ms(timer.at_ms, name),
             event: timer.event.as_ref().map(|event| M::kind(event).name()),
         })
         .collect();

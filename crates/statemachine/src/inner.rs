@@ -19,8 +19,10 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, select};
 use statestore::{Store, StoreError, codec};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 pub(crate) struct Inner<M: Machine> {
     pub(crate) store: Arc<dyn Store>,
@@ -42,6 +44,14 @@ pub(crate) struct Inner<M: Machine> {
     /// Pumps, runs and callers' work.
     active: AtomicUsize,
     pub(crate) quiet: Signal,
+}
+
+/// Why a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Due,
+    /// The clock was set back.
+    SetBack,
 }
 
 /// Why a machine is not in memory.
@@ -91,9 +101,24 @@ impl<M: Machine> Inner<M> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Sleeps; `false` when the group ended meanwhile.
+    /// Sleeps until a time, or until the clock is seen going back: then the time may be far away.
+    pub(crate) fn sleep_until(&self, at_ms: u64) -> impl Future<Output = Woken> + Send + Unpin + 'static {
+        let clock = Arc::clone(&self.env.clock);
+        let mut seen_ms = clock.now_ms();
+        let mut sleep = clock.sleep_until(at_ms);
+        poll_fn(move |cx| {
+            let now_ms = clock.now_ms();
+            if now_ms < seen_ms {
+                return Poll::Ready(Woken::SetBack);
+            }
+            seen_ms = now_ms;
+            sleep.as_mut().poll(cx).map(|()| Woken::Due)
+        })
+    }
+
+    /// Sleeps, not beyond a clock that is set back; `false` when the group ended meanwhile.
     pub(crate) async fn pause(&self, until_ms: u64) -> bool {
-        matches!(select(self.env.clock.sleep_until(until_ms), self.ended.cancelled()).await, Either::Left(_))
+        matches!(select(self.sleep_until(until_ms), self.ended.cancelled()).await, Either::Left(_))
             && !self.ended.is_cancelled()
     }
 

@@ -54,6 +54,12 @@ impl RetryPolicy {
         let percent_of_percent = 10_000 - jitter * 100 + mixed % (jitter * 200 + 1);
         (base.saturating_mul(percent_of_percent) / 10_000).max(1)
     }
+
+    /// No delay is longer than this many milliseconds, jitter included.
+    pub fn longest_ms(&self) -> u64 {
+        let percent = 100 + u64::from(self.jitter_percent.min(100));
+        (millis(self.cap).max(1).saturating_mul(percent) / 100).max(1)
+    }
 }
 
 impl Default for RetryPolicy {
@@ -77,6 +83,7 @@ mod tests {
             let base = if attempt > 9 { 300_000 } else { (1000u64 << (attempt - 1)).min(300_000) };
             let delay = policy.delay_ms("m", "S", attempt);
             assert!(delay >= base * 80 / 100 && delay <= base * 120 / 100, "attempt {attempt}: {delay}");
+            assert!(delay <= policy.longest_ms());
             assert_eq!(delay, policy.delay_ms("m", "S", attempt), "derived, not drawn");
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cell::{Item, Lane, Work};
 use crate::dispatch::{Open, intent_of, outbox_fact};
-use crate::inner::Inner;
+use crate::inner::{Inner, Woken};
 use crate::outbox::Outcome;
 use crate::plan::EVENT_BYTES_MAX;
 use crate::retry::millis;
@@ -22,10 +22,14 @@ pub(crate) async fn run<M: Machine>(inner: Arc<Inner<M>>) {
         if due.is_empty() {
             let news = Box::pin(inner.outbox.to_poll.wait());
             let sleep = match next_ms {
-                Some(at_ms) => Either::Left(inner.env.clock.sleep_until(at_ms)),
+                Some(at_ms) => Either::Left(inner.sleep_until(at_ms)),
                 None => Either::Right(std::future::pending()),
             };
-            select(select(sleep, news), inner.ended.cancelled()).await;
+            let woken = select(select(sleep, news), inner.ended.cancelled()).await;
+            if matches!(woken, Either::Left((Either::Left((Woken::SetBack, _)), _))) {
+                // Its times are of the old clock.
+                inner.outbox.nudge();
+            }
             continue;
         }
         join_all(due.iter().map(|id| poll(&inner, id))).await;

@@ -283,3 +283,37 @@ fn a_clock_that_jumps_back_breaks_nothing() {
     assert_eq!(bench.get("a").state, S::Done);
     bench.check_replay("a");
 }
+
+#[test]
+fn a_retry_does_not_wait_for_a_clock_that_was_set_back() {
+    const DAY_MS: u64 = 86_400_000;
+    for restart in [false, true] {
+        let fail = || vec![Act::Fail(Failure::transient("x"))];
+        let bench = Bench::new(Scripts {
+            packing: Script::runs(vec![fail(), fail(), fail(), vec![Act::Event(E::Packed(1))]]),
+            ..Scripts::default()
+        });
+        let mut group = bench.open();
+        bench.start(&group, "a");
+        bench.sim.run_for(Duration::from_millis(100));
+        assert!(bench.get("a").next_try_ms.is_some(), "the first attempt failed");
+        let now = bench.sim.env().clock.now_ms();
+        if restart {
+            drop(group);
+            bench.sim.kill();
+            Sim::set_now_ms(&bench.sim, now - DAY_MS);
+            group = bench.open();
+        } else {
+            Sim::set_now_ms(&bench.sim, now - DAY_MS);
+        }
+        bench.sim.run_for(Duration::from_millis(10));
+        let explained = bench.sim.run_until(group.explain(&"a".into())).unwrap().unwrap();
+        let next = explained.next_try_ms.unwrap();
+        assert!(next <= now - DAY_MS + 1300, "the next try is in {} ms", next - (now - DAY_MS));
+        // Delays of 1, 2 and 4 s with 20 % of jitter, two of them set while the machine's time is ahead of the clock,
+        // and the outbox.
+        bench.secs(20);
+        assert_eq!(bench.get("a").state, S::Done, "restart {restart}");
+        bench.check_replay("a");
+    }
+}

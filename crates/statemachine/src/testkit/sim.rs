@@ -159,7 +159,14 @@ impl Sim {
 
     /// The clock jumps, forwards or backwards.
     pub fn set_now_ms(&self, now_ms: u64) {
-        lock(&self.0.state).now_ms = now_ms;
+        let back = {
+            let mut state = lock(&self.0.state);
+            let back = now_ms < state.now_ms;
+            state.now_ms = now_ms;
+            if back { std::mem::take(&mut state.sleepers) } else { BTreeMap::new() }
+        };
+        // Sleepers look at the clock again and sleep on.
+        back.into_values().for_each(Waker::wake);
         self.wake_due();
     }
 
