@@ -11,7 +11,7 @@ use futures_channel::oneshot;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The folder of the records.
 pub(crate) const RECORDS: &str = "records";
@@ -24,6 +24,9 @@ pub(crate) const SYNC_FAILED: &str = "sync-failed";
 pub(crate) struct View {
     pub(crate) records: Option<Records>,
     pub(crate) index: Index,
+    /// What the keys of a group held whose write failed. The records may hold it in memory and not on disk, and nobody
+    /// may see it until they are opened again.
+    pub(crate) before: Overlay,
     /// Why nothing can be read.
     pub(crate) blocked: Option<StoreError>,
 }
@@ -65,7 +68,8 @@ impl Shared {
 pub(crate) enum Failure {
     /// Before the records knew of it: they can still be read.
     Journal(StoreError),
-    /// In the records, which may now hold in memory what is not on disk: they are closed.
+    /// In the records, which may now hold in memory what is not on disk: they have to be opened again before the next
+    /// write. Until then they are read as they were before.
     Records(StoreError),
     /// At a sync.
     Fatal(StoreError),
@@ -85,6 +89,8 @@ pub(crate) struct Core {
     device: Arc<dyn Device>,
     options: Options,
     journal: Option<Writer>,
+    /// The records' handle failed a write and is good for reading only.
+    reopen: bool,
 }
 
 /// What opening found.
@@ -131,14 +137,18 @@ impl Core {
         let journal = Writer::at(&journal_dir, options.segment_bytes, position)?;
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
-            view: RwLock::new(View { records: Some(records), index, blocked: None }),
+            view: RwLock::new(View { records: Some(records), index, before: Overlay::new(), blocked: None }),
             health: Mutex::new(Health::Serving),
             fatal: Mutex::default(),
             batches: AtomicU64::new(0),
             groups: AtomicU64::new(0),
             sync_nanos: AtomicU64::new(0),
         });
-        Ok(Opened { core: Self { shared, device, options, journal: Some(journal) }, created, tail })
+        Ok(Opened {
+            core: Self { shared, device, options, journal: Some(journal), reopen: false },
+            created,
+            tail,
+        })
     }
 
     /// Commits batches in order as one group. Each gets its own answer; a failure is everyone's.
@@ -150,10 +160,12 @@ impl Core {
         let Some(journal) = &mut self.journal else {
             return Err(Failure::Journal(StoreError::Closed));
         };
-        let mut last_seq = journal.position().last_seq;
+        let journal_end = journal.position();
+        let mut last_seq = journal_end.last_seq;
         let mut answers = Vec::with_capacity(batches.len());
         let mut overlay = Overlay::new();
         let mut entries = Vec::new();
+        let mut before = Overlay::new();
         {
             let view = shared.view();
             let records = view.records.as_ref().ok_or(Failure::Records(StoreError::Closed))?;
@@ -172,6 +184,9 @@ impl Core {
                 entries.extend(batch.journal);
                 answers.push(Ok(Committed { last_seq }));
             }
+            for key in overlay.keys() {
+                before.insert(key.clone(), records.get(key).map_err(Failure::Records)?);
+            }
         }
         if overlay.is_empty() && entries.is_empty() {
             return Ok(answers);
@@ -189,17 +204,24 @@ impl Core {
             StoreError::Fatal { .. } => Failure::Fatal(error),
             error => Failure::Records(error),
         };
-        {
+        let applied = {
             // Both at once, so that a reader who sees a record also sees its entry.
             let mut view = shared.view_mut();
             let View { records, index, .. } = &mut *view;
             let records = records.as_mut().ok_or(Failure::Records(StoreError::Closed))?;
-            records.apply(&overlay, appended.as_ref().map(|a| a.position)).map_err(records_failure)?;
-            if let Some(appended) = &appended {
+            let applied = records.apply(&overlay, appended.as_ref().map(|a| a.position));
+            if let (Ok(()), Some(appended)) = (&applied, &appended) {
                 index.publish(appended, &entries);
             }
+            applied
+        };
+        let durable = applied.and_then(|()| self.make_durable());
+        if let Err(error) = durable {
+            let mut view = shared.view_mut();
+            view.before = before;
+            view.index.withdraw_after(journal_end);
+            return Err(records_failure(error));
         }
-        self.make_durable().map_err(records_failure)?;
         if let (Some(journal), Some(appended)) = (&mut self.journal, &appended) {
             journal.advance(appended);
         }
@@ -226,14 +248,13 @@ impl Core {
 
     /// Gives up what cannot be used after the failure; [`Core::recover`] brings it back.
     pub(crate) fn abandon(&mut self, failure: &Failure) {
-        let error = failure.error().clone();
         match failure {
             Failure::Journal(_) => self.journal = None,
             Failure::Records(_) => {
                 self.journal = None;
-                self.close_records(error);
+                self.reopen = true;
             }
-            Failure::Fatal(_) => self.fail_for_good(&error),
+            Failure::Fatal(error) => self.fail_for_good(error),
         }
     }
 
@@ -263,35 +284,68 @@ impl Core {
         drop(records);
     }
 
-    /// One attempt to serve again: is there room, does everything open?
-    pub(crate) fn recover(&mut self) -> Result<(), StoreError> {
-        self.probe()?;
-        let dir = self.shared.dir.clone();
-        let journal_dir = dir.join(JOURNAL);
-        if self.shared.view().records.is_none() {
-            let records =
-                Records::open(&dir.join(RECORDS), self.options.cache_bytes, self.options.flush_every)?;
-            records.make_durable(&*self.device)?;
-            let position = records.position()?;
-            let (index, _) = segments::scan(&journal_dir, position)?;
+    /// One attempt to serve again: is there room, does everything open? Reading goes on until there is room; while the
+    /// records are opened again readers wait.
+    pub(crate) fn recover(&mut self) -> Result<(), Failure> {
+        self.probe().map_err(Failure::Journal)?;
+        if self.reopen {
             let mut view = self.shared.view_mut();
-            *view = View { records: Some(records), index, blocked: None };
+            let opened = self.reopen(view.records.take());
+            match opened {
+                Ok(opened) => *view = opened,
+                Err(error) => {
+                    view.blocked = Some(error.clone());
+                    return Err(Failure::from_reopening(error));
+                }
+            }
+            self.reopen = false;
         }
         let position = match &self.shared.view().records {
-            Some(records) => records.position()?,
-            None => return Err(StoreError::Closed),
+            Some(records) => records.position().map_err(Failure::from_reopening)?,
+            None => return Err(Failure::Records(StoreError::Closed)),
         };
-        self.journal = Some(Writer::at(&journal_dir, self.options.segment_bytes, position)?);
+        let journal_dir = self.shared.dir.join(JOURNAL);
+        let journal = Writer::at(&journal_dir, self.options.segment_bytes, position).map_err(|error| {
+            match Failure::from_reopening(error) {
+                // The records are as good as before.
+                Failure::Records(error) => Failure::Journal(error),
+                failure => failure,
+            }
+        })?;
+        self.journal = Some(journal);
         *self.shared.health() = Health::Serving;
         Ok(())
     }
 
+    /// Closes the old handle, whose lock keeps any other out, and opens a new one.
+    fn reopen(&self, old: Option<Records>) -> Result<View, StoreError> {
+        /// The database lets go of its lock when its own threads have ended, soon after it was closed.
+        const CLOSING: Duration = Duration::from_secs(1);
+        drop(old);
+        let dir = &self.shared.dir;
+        let started = Instant::now();
+        let records = loop {
+            let opened =
+                Records::open(&dir.join(RECORDS), self.options.cache_bytes, self.options.flush_every);
+            match opened {
+                Err(StoreError::Locked { .. }) if started.elapsed() < CLOSING => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                opened => break opened?,
+            }
+        };
+        records.make_durable(&*self.device)?;
+        let (index, _) = segments::scan(&dir.join(JOURNAL), records.position()?)?;
+        Ok(View { records: Some(records), index, before: Overlay::new(), blocked: None })
+    }
+
     /// Whether a little more than the next writes need can be written.
     fn probe(&self) -> Result<(), StoreError> {
-        const PROBE_BYTES: usize = 1024 * 1024;
+        // Closing and opening the records writes a few of the database's segments.
+        let probe_bytes = if self.reopen { 4 } else { 1 } * 1024 * 1024;
         let path = self.shared.dir.join("probe");
         let written = files::open_rw(&path).and_then(|file| {
-            self.device.write_at(&file, &vec![0x5a; PROBE_BYTES], 0)?;
+            self.device.write_at(&file, &vec![0x5a; probe_bytes], 0)?;
             self.device.sync(&file)
         });
         let removed = std::fs::remove_file(&path);

@@ -11,6 +11,7 @@ mod thread;
 use self::core::{Core, Opened, Shared};
 use self::files::{Device, OsDevice, TempDir};
 use self::lock::Lock;
+use self::records::Withheld;
 use self::thread::{Job, StoreThread};
 use crate::check::{RESERVED, check_batch};
 use crate::schema::{self, Raw, Schema};
@@ -62,7 +63,8 @@ impl Default for Options {
 pub enum Health {
     /// It can.
     Serving,
-    /// A write failed; the store tries to open again, with growing pauses. Commits fail with `error` meanwhile.
+    /// A write failed; the store tries to open again, with growing pauses. Commits fail with `error` meanwhile; what
+    /// was committed before can be read.
     Recovering {
         /// What failed.
         error: StoreError,
@@ -286,7 +288,8 @@ impl SledStore {
         let view = self.shared.view();
         match (&view.blocked, &view.records) {
             (Some(error), _) => Err(error.clone()),
-            (None, Some(records)) => work(records),
+            (None, Some(records)) if view.before.is_empty() => work(records),
+            (None, Some(records)) => work(&Withheld { records, before: &view.before }),
             (None, None) => Err(StoreError::Closed),
         }
     }

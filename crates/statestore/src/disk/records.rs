@@ -207,6 +207,36 @@ impl Raw for Records {
     }
 }
 
+/// Records as they were before a group whose write failed.
+pub(crate) struct Withheld<'a> {
+    pub(crate) records: &'a Records,
+    /// What the group's keys held.
+    pub(crate) before: &'a Overlay,
+}
+
+impl Raw for Withheld<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.before.get(key) {
+            Some(value) => Ok(value.clone()),
+            None => self.records.get(key),
+        }
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Pair>, StoreError> {
+        // As many more as may have to be left out.
+        let found = self.records.scan(prefix, after, limit.saturating_add(self.before.len()))?;
+        let mut pairs: BTreeMap<Vec<u8>, Vec<u8>> = found.into_iter().collect();
+        for (key, value) in self.before {
+            pairs.remove(key);
+            let asked = key.starts_with(prefix) && after.is_none_or(|after| key.as_slice() > after);
+            if let (Some(value), true) = (value, asked && key.first() != Some(&RESERVED)) {
+                pairs.insert(key.clone(), value.clone());
+            }
+        }
+        Ok(pairs.into_iter().take(limit).collect())
+    }
+}
+
 fn damaged(dir: &Path, what: &str) -> StoreError {
     StoreError::Damaged { what: format!("{what} ({})", dir.display()), way_out: super::WAY_OUT.to_owned() }
 }

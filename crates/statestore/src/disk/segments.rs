@@ -63,6 +63,20 @@ impl Index {
         }
     }
 
+    /// Takes back what was published behind the given end of the journal.
+    pub(crate) fn withdraw_after(&mut self, end: Position) {
+        let kept = (end.last_seq + 1).saturating_sub(self.first());
+        if kept >= self.len() {
+            return;
+        }
+        self.places.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        self.streams.retain(|_, seqs| {
+            seqs.truncate(seqs.partition_point(|&seq| seq <= end.last_seq));
+            !seqs.is_empty()
+        });
+        self.segments.retain(|&first_seq| first_seq <= end.segment);
+    }
+
     /// The places of at most `limit` entries above `after`, with the file each is in.
     pub(crate) fn find(&self, stream: Option<&[u8]>, after: u64, limit: usize) -> Vec<Found> {
         let found = |seq: u64| {

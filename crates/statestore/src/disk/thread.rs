@@ -142,7 +142,7 @@ impl StoreThread {
         if !matches!(&self.trouble, Some((_, Some(next))) if *next <= Instant::now()) {
             return;
         }
-        match self.guarded(|core| core.recover().map_err(Failure::from_reopening)) {
+        match self.guarded(Core::recover) {
             Ok(()) => {
                 self.trouble = None;
                 *self.core.shared.health() = Health::Serving;
@@ -174,7 +174,7 @@ impl Failure {
     }
 
     /// Reopening may have to wait, for room most of all; what it finds damaged stays so.
-    fn from_reopening(error: StoreError) -> Self {
+    pub(super) fn from_reopening(error: StoreError) -> Self {
         match error {
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Locked { .. } => {
                 Self::Records(error)

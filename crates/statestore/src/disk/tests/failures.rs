@@ -83,7 +83,7 @@ async fn a_full_disk_fails_the_waiters_and_passes() {
 }
 
 #[tokio::test]
-async fn records_are_closed_and_reopened_after_their_write_error() {
+async fn records_are_read_and_reopened_after_their_write_error() {
     let folder = Folder::new();
     let store = folder.open();
     for n in 1..=3 {
@@ -94,12 +94,86 @@ async fn records_are_closed_and_reopened_after_their_write_error() {
     let mut core = opened.core;
     let full = StoreError::Full { action: "flush".to_owned(), path: folder.dir() };
     core.abandon(&Failure::Records(full.clone()));
-    assert!(core.shared.view().records.is_none());
-    assert_eq!(core.shared.view().blocked, Some(full));
+    assert!(core.shared.view().records.is_some(), "reading goes on");
+    assert_eq!(core.shared.view().blocked, None);
     core.recover().unwrap();
     core.commit(vec![step(4)]).unwrap()[0].clone().unwrap();
     core.close();
     assert_steps(&folder.open(), 4).await;
+}
+
+#[tokio::test]
+async fn while_nothing_can_be_written_everything_can_be_read() {
+    let folder = Folder::new();
+    let disk = Arc::new(BadDisk::default());
+    let store = folder.open_on(disk.clone());
+    for n in 1..=3 {
+        store.commit(step(n)).await.unwrap();
+    }
+    disk.set(WRITE_FULL);
+    assert!(matches!(store.commit(step(4)).await, Err(StoreError::Full { .. })));
+    // Longer than several attempts to recover, each of which fails to write its probe.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !matches!(store.health(), Health::Recovering { tries: 4.., .. }) {
+        assert_steps(&store, 3).await;
+        assert!(!store.scan(b"", None, 10).await.unwrap().is_empty());
+        assert!(Instant::now() < deadline, "{:?}", store.health());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(matches!(store.commit(step(4)).await, Err(StoreError::Full { .. })));
+    disk.set(0);
+    while store.health() != Health::Serving {
+        assert_steps(&store, 3).await;
+        assert!(Instant::now() < deadline, "{:?}", store.health());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    store.commit(step(4)).await.unwrap();
+    assert_steps(&store, 4).await;
+}
+
+#[tokio::test]
+async fn a_group_whose_write_failed_is_not_seen() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let batch = |n: u8, keys: &[&str]| {
+        let mut batch = Batch::new();
+        for key in keys {
+            batch.put(format!("k{key}"), [n]);
+        }
+        batch.append(format!("s{n}"), [n]).append("s", [n]);
+        batch
+    };
+    store.commit(batch(1, &["a", "c", "e"])).await.unwrap();
+    let mut second = batch(2, &["b", "c", "d"]);
+    second.delete("ke");
+    store.commit(second).await.unwrap();
+    {
+        // As if the second had failed in the records.
+        let mut view = store.shared.view_mut();
+        let one = || Some(vec![1]);
+        let before = [("b", None), ("c", one()), ("d", None), ("e", one())];
+        view.before = before.map(|(key, value)| (format!("k{key}").into_bytes(), value)).into();
+        let segment = 1;
+        view.index.withdraw_after(super::super::records::Position {
+            last_seq: 2,
+            segment,
+            ..Default::default()
+        });
+    }
+    assert_eq!(store.get(b"kb").await.unwrap(), None);
+    assert_eq!(store.get(b"kc").await.unwrap(), Some(vec![1]));
+    for (after, limit, expected) in
+        [(None, 9, "ace"), (None, 2, "ac"), (Some("ka"), 1, "c"), (Some("kc"), 9, "e"), (Some("ke"), 9, "")]
+    {
+        let found = store.scan(b"k", after.map(str::as_bytes), limit).await.unwrap();
+        let keys: String = found.iter().map(|(key, _)| String::from_utf8_lossy(&key[1..])).collect();
+        assert_eq!(keys, expected, "after {after:?}, {limit}");
+        assert!(found.iter().all(|(_, value)| *value == [1]));
+    }
+    let seqs = |entries: Vec<Entry>| entries.iter().map(|e| e.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(store.journal(None, 0, 9).await.unwrap()), [1, 2]);
+    assert_eq!(seqs(store.journal(Some(b"s"), 0, 9).await.unwrap()), [2]);
+    assert_eq!(seqs(store.journal(Some(b"s2"), 0, 9).await.unwrap()), []);
 }
 
 #[tokio::test]
