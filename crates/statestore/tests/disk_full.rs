@@ -1,5 +1,9 @@
 //! A disk that is really full: a small tmpfs, for which the test must be root.
 
+#[allow(unreachable_pub, reason = "in the library it is public")]
+#[path = "../src/testkit/skips.rs"]
+mod skips;
+
 use statestore::{Batch, Health, Options, SledStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,7 +80,7 @@ async fn check_what_is_read(store: &SledStore, acknowledged: &[u64]) {
 #[tokio::test]
 async fn a_full_disk_stops_commits_and_nothing_else() {
     let Some(disk) = SmallDisk::new(24) else {
-        println!("SKIPPED: mounting a small tmpfs needs root");
+        skips::skipped("a_full_disk_stops_commits_and_nothing_else", "mounting a small tmpfs needs root");
         return;
     };
     let dir = disk.path().join("store");

@@ -4,5 +4,7 @@
 mod backends;
 pub mod conformance;
 mod fault;
+mod skips;
 
 pub use fault::{Fault, FaultStore};
+pub use skips::skipped;

@@ -213,7 +213,10 @@ fn a_read_only_folder_is_an_error() {
     std::fs::create_dir(folder.dir()).unwrap();
     std::fs::set_permissions(folder.dir(), std::fs::Permissions::from_mode(0o500)).unwrap();
     if File::create(folder.dir().join("probe")).is_ok() {
-        println!("SKIPPED: this user may write into read-only folders");
+        crate::testkit::skipped(
+            "a_read_only_folder_is_an_error",
+            "this user may write into read-only folders",
+        );
         return;
     }
     let refused = folder.error();
